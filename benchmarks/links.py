@@ -1,4 +1,5 @@
-"""A link between two boxes beside publishing inside one: messages a second, the latency of a single one, and many streams at once.
+"""A link between two boxes beside publishing inside one: messages a second, the latency of a single one, and many streams at once;
+and dialogs whose services are in two boxes beside those in one.
 
 Both boxes are on one server, fsync on, so a message over a link is written four times as often there as one that stays.
 """
@@ -17,7 +18,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from benchmarks.measure import Claim
-from seriatim import Link, Message, MessageBox, MessageType, Queue
+from seriatim import Contract, Link, Message, MessageBox, MessageType, Queue, Service
+from seriatim.box.dialogs.clock import forget_closed
 from seriatim.box.links.transmission import Roads, transmit
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import links
@@ -29,6 +31,11 @@ _BODY = os.urandom(1_000)
 _RUN = 50
 _MESSAGES = int(os.environ.get("SERIATIM_BENCH_LINKS", "20000"))
 _SINGLES = 100
+#: Dialogs of five messages that are begun and ended; and those that are open meanwhile, a tenth of 100,000 at a time.
+_DIALOGS = int(os.environ.get("SERIATIM_BENCH_FAR_DIALOGS", "2000"))
+_OPEN = int(os.environ.get("SERIATIM_BENCH_OPEN_DIALOGS", "100000"))
+_FEW = 100
+_TALK = Contract("Talk", {"Message": "any"})
 _ORDER = MessageType("order", properties={"customer": "string"})
 
 
@@ -40,18 +47,28 @@ def linking(root: Path, peers: bool) -> Iterator[Claim]:
         click.echo(f"PostgreSQL embedded, fsync on; load of the machine {os.getloadavg()[0]:.1f}", err=True)
         far_dsn = _databases(server.dsn)
         with MessageBox.open(server.dsn) as near, MessageBox.open(far_dsn) as far:
-            far.define(_ORDER, Queue("orders", group="customer"))
-            links.accept(far, "near", role="road", other=str(near.id), queues=["orders"], actor="bench", reason="bench")
+            there = Service("There", queue="there", contracts=["Talk"])
+            far.define(_ORDER, _TALK, Queue("orders", group="customer"), there)
+            links.accept(
+                far, "near", role="road", other=str(near.id), queues=["orders"], services=["Here"], actor="bench", reason="bench"
+            )  # fmt: skip
             near.define(
                 _ORDER,
                 Link("far", dsn=make_conninfo(far_dsn, user="road")),
                 Queue("orders", at="far", group="customer"),
                 Queue("local", group="customer"),
+                _TALK,
+                Service("Here", queue="here"),
+                Service("There", at="far"),
+                Service("Local", queue="local there", contracts=["Talk"]),
             )
             transmit_of_box(near)
             note = (root / "postgres-links" / "data" / "postmaster.pid").read_text()
-            yield from _rates(near, int(note.splitlines()[0]))
-            yield _latency(near)
+            pid = int(note.splitlines()[0])
+            if os.environ.get("SERIATIM_BENCH_ONLY") != "dialogs":
+                yield from _rates(near, pid)
+                yield _latency(near)
+            yield from _dialogs(near, far, pid)
     finally:
         server.close()
 
@@ -151,3 +168,130 @@ def _drained(box: MessageBox) -> None:
 
 def _message(queue: str, customer: int) -> Message:
     return Message(type="order", body=_BODY, context={"to": queue, "customer": f"c{customer}"})
+
+
+def _dialogs(near: MessageBox, far: MessageBox, server: int) -> Iterator[Claim]:
+    """Dialogs of five messages from begin to end, and a message beside few and beside many open ones."""
+    local, local_cpu = _costs(server, lambda: _talked(near, near, "Local", "local there"))
+    linked, linked_cpu = _costs(server, lambda: _talked(near, far, "There", "there"))
+    for what, seconds, cpu in (("in one box", local, local_cpu), ("over a link", linked, linked_cpu)):
+        click.echo(
+            f"begin, 5 messages and both ends {what}: {_DIALOGS / seconds:,.0f} dialogs/s, {1e6 * cpu / _DIALOGS:,.0f} µs of processors "
+            f"a dialog",
+            err=True,
+        )
+    yield Claim("begin + 5 messages + end over a link ÷ in one box", local / linked, 0.3)
+    yield Claim("begin + 5 messages + end in one box ÷ over a link, processor time", local_cpu / linked_cpu, None)
+    _kept(near, far, "after all of them are forgotten")
+    cpu_of = {}
+    for dialogs in (_FEW, _OPEN):
+        opened, opened_cpu = _costs(server, lambda dialogs=dialogs: _opened(near, far, dialogs))  # type: ignore[misc]
+        cpu_of[dialogs] = min(_costs(server, lambda: _told_once(near, far))[1] for _ in range(3))
+        _kept(
+            near,
+            far,
+            f"with {dialogs:,} open dialogs, opened in {opened:,.0f} s with {opened_cpu:,.0f} s of processors",
+        )
+    yield Claim(
+        f"a message beside {_OPEN:,} open dialogs ÷ beside {_FEW}, processor time",
+        cpu_of[_OPEN] / cpu_of[_FEW],
+        1.5,
+        False,
+    )
+
+
+def _talked(near: MessageBox, far: MessageBox, service: str, queue: str) -> None:
+    """Begin, say five messages and end; the other side receives them, and ends."""
+    for _ in range(_DIALOGS):
+        with near.session() as tx:
+            handle = tx.begin_dialog("Here", service, contract="Talk")
+            tx.send_many([(handle, "Message", _BODY)] * 5)
+            tx.end(handle)
+    _carried(near, far)
+    ended = 0
+    while ended < _DIALOGS:
+        with far.session() as tx:
+            for message in tx.receive(queue, limit=10) or ():
+                if message.type == "EndDialog":
+                    assert message.dialog is not None
+                    tx.end(message.dialog.handle)
+                    ended += 1
+    _carried(near, far)
+    for box in {near.dsn: near, far.dsn: far}.values():
+        with box.access.transaction() as transaction:
+            assert forget_closed(transaction, 0) in (_DIALOGS, 2 * _DIALOGS)
+
+
+def _opened(near: MessageBox, far: MessageBox, dialogs: int) -> None:
+    """Begin dialogs with one message each, which is received."""
+    begun = 0
+    while begun < dialogs:
+        with near.session() as tx:
+            handles = [tx.begin_dialog("Here", "There", contract="Talk") for _ in range(min(500, dialogs - begun))]
+            tx.send_many([(handle, "Message", _BODY) for handle in handles])
+        begun += len(handles)
+        if begun % 10_000 == 0 or begun == dialogs:
+            _carried(near, far)
+    received = 0
+    while received < dialogs:
+        with far.session() as tx:
+            for _ in range(200):
+                received += sum(1 for _ in tx.receive("there", limit=10) or ())
+
+
+def _told_once(near: MessageBox, far: MessageBox) -> None:
+    """Say a message in each of a few dialogs, and receive it, many times."""
+    with near.session() as tx:
+        rows = tx.connection.execute(
+            f"SELECT handle FROM {near.schema}.endpoints WHERE state = 'CO' ORDER BY began_at LIMIT {_FEW}"
+        )
+        handles = [handle for (handle,) in rows]
+    for _ in range(10):
+        with near.session() as tx:
+            tx.send_many([(handle, "Message", _BODY) for handle in handles])
+        _carried(near, far)
+        received = 0
+        while received < len(handles):
+            with far.session() as tx:
+                received += sum(1 for _ in tx.receive("there", limit=10) or ())
+
+
+def _carried(near: MessageBox, far: MessageBox) -> None:
+    """Carry both ways all that dialogs have said, and let both boxes obey it."""
+    if near is far:
+        return
+    while True:
+        (done,) = transmit_of_box(near, at_once=True)
+        assert done.error is None, done.error
+        for box in (near, far):
+            with box.access.transaction() as transaction:
+                while transaction.value("obey_waiting", at_most=1000) == 1000:
+                    transaction.commit()
+        with near.session() as tx, far.session() as other:
+            waits = [
+                one.connection.execute(f"SELECT FROM {near.schema}.unanswered_dialogs('0')").fetchone()
+                for one in (tx, other)
+            ]
+        if not done.more and waits == [None, None]:
+            return
+
+
+def _kept(near: MessageBox, far: MessageBox, when: str) -> None:
+    """Tell what both boxes keep of dialogs: rows, and bytes."""
+    told = []
+    for box in (near, far):
+        with box.session() as tx:
+            rows = [
+                tx.connection.execute(f"SELECT count(*) FROM {box.schema}.{table}").fetchone()
+                for table in ("endpoints", "link_streams_out", "link_streams_in")
+            ]
+            ranges = tx.connection.execute(
+                f"SELECT sum(pg_column_size(over)), sum((SELECT count(*) FROM unnest(over))) FROM {box.schema}.conversations"
+            ).fetchone()
+            numbers = tx.connection.execute(
+                f"SELECT sum(pg_column_size(over)), sum((SELECT count(*) FROM unnest(over))) FROM {box.schema}.link_numbers"
+            ).fetchone()
+        told.append(
+            f"sides, streams out and in {[one for (one,) in rows]}; bytes and ranges of numbers {ranges}, {numbers}"
+        )
+    click.echo(f"kept {when}: {' | '.join(told)}", err=True)

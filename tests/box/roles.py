@@ -9,7 +9,10 @@ from psycopg import sql
 
 import seriatim as sq
 
-__all__ = ["as_role", "dsn_of", "in_sql", "make", "rows"]
+__all__ = ["CATALOGUE", "as_role", "dsn_of", "in_sql", "make", "rows"]
+
+#: What of dialogs each role with a right reads, as far as its rights go.
+CATALOGUE = frozenset({"message_types", "contracts", "services", "links", "link_streams", "transmission"})
 
 
 def make(box, *names, options="LOGIN"):

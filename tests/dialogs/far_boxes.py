@@ -18,7 +18,7 @@ from tests.box import roles
 from tests.certificates import Authority
 from tests.databases import fresh_box
 
-__all__ = ["ORDER", "exchange", "received", "two_boxes"]
+__all__ = ["ORDER", "exchange", "received", "road", "two_boxes"]
 
 ORDER = sq.Contract(
     "PurchaseOrder",
@@ -44,7 +44,7 @@ def two_boxes(
             sq.Queue("sales", policy=sq.Fifo(), group="conversation_group", **queue),
             sq.Service("Seller", queue="sales", contracts=["PurchaseOrder"]),
         )
-        with _road(north, south) if https is None else _secure_road(north, south, https) as address:
+        with road(north, south, https, ["Buyer"]) as address:
             north.define(
                 ORDER,
                 sq.Link("south", keep_sent=keep_sent, **address),
@@ -54,33 +54,38 @@ def two_boxes(
             yield north, south
 
 
-def _accepted(north: sq.MessageBox, south: sq.MessageBox, **principal: Any) -> None:
-    links.accept(south, "north", **principal, other=str(north.id), services=["Buyer"], actor="ann", reason="they buy")
-
-
 @contextmanager
-def _road(north: sq.MessageBox, south: sq.MessageBox) -> Iterator[dict[str, Any]]:
+def road(
+    north: sq.MessageBox, south: sq.MessageBox, https: Path | None, services: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The south accepts the north, with these services; the address of the south, for a `Link` of the north.
+
+    Args:
+        north: the box that calls.
+        south: the box that is called.
+        https: a folder for certificates; None: it calls by PostgreSQL.
+        services: as which the north may speak.
+    """
+    told = {"other": str(north.id), "services": services, "actor": "ann", "reason": "they buy"}
+    if https is not None:
+        authority = Authority(https)
+        mine, its = authority.issued("north"), authority.issued("south")
+        server = LinkServer(south, "127.0.0.1:0", certificate=its.certificate, key=its.key, authority=its.authority)
+        server.start()
+        try:
+            links.accept(south, "north", certificate=mine.certificate, **told)
+            yield {"url": server.address, **mine.as_link()}
+        finally:
+            server.close()
+        return
     role = f"road_{uuid4().hex[:12]}"
     roles.make(south, role)
-    _accepted(north, south, role=role)
+    links.accept(south, "north", role=role, **told)
     try:
         yield {"dsn": roles.dsn_of(south, role), "schema": south.schema}
     finally:
         with psycopg.connect(south.dsn, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(role)))
-
-
-@contextmanager
-def _secure_road(north: sq.MessageBox, south: sq.MessageBox, folder: Path) -> Iterator[dict[str, Any]]:
-    authority = Authority(folder)
-    mine, its = authority.issued("north"), authority.issued("south")
-    server = LinkServer(south, "127.0.0.1:0", certificate=its.certificate, key=its.key, authority=its.authority)
-    server.start()
-    try:
-        _accepted(north, south, certificate=mine.certificate)
-        yield {"url": server.address, **mine.as_link()}
-    finally:
-        server.close()
 
 
 def exchange(north: sq.MessageBox, times: int = 2) -> None:

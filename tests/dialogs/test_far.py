@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from concurrent import futures
-from uuid import uuid4
 
 import psycopg
 import pyarrow as pa
 import pytest
-from psycopg import sql
 
 import seriatim as sq
 from seriatim.box.dialogs.clock import forget_closed
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
+from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
-from seriatim.operations import dialogs, invariants, links
-from seriatim.operations.grants import grant
-from tests.box import roles
+from seriatim.operations import dialogs, identity, invariants, links
+from seriatim.operations.finding import State
+from seriatim.operations.trace import trace_message
+from seriatim.operations.work_findings import CHECKS, Work
 from tests.box.links.backups import back_up, restore
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
@@ -132,7 +132,7 @@ def test_an_error_before_anything_came_leaves_no_side_there(boxes):
     handle = begun(north, "Header")
     with north.session() as tx:  # It is in its stream, and another one is faster.
         tx.connection.execute(
-            f"SELECT {north.schema}.link_collect_dialogs(link_id, 9) FROM {north.schema}.links; "
+            f"SELECT {north.schema}.link_collect_dialogs(link_id, 9) FROM {north.schema}.known_links; "
             f"UPDATE {north.schema}.link_streams_out SET next_try_at = 'infinity' WHERE key NOT LIKE 'control%'"
         )
     with north.session() as tx:
@@ -345,7 +345,7 @@ def test_a_begin_that_is_repeated_after_the_forgetting_begins_nothing(boxes):
     }  # fmt: skip
     with south.access.transaction() as transaction:
         transaction.connection.execute(
-            f"SELECT {south.schema}.link_take_record(link_id, %s, '', FALSE) FROM {south.schema}.links",
+            f"SELECT {south.schema}.link_take_record(link_id, %s, '', FALSE) FROM {south.schema}.known_links",
             [json.dumps(record)],
         )
     assert outcome(south, "sales") == []
@@ -365,7 +365,7 @@ def test_a_peer_of_version_1_makes_dialogs_wait_and_they_say_why(boxes):
     exchange(north)
     handle = begun(north, "Header")
     with north.access.transaction() as transaction:
-        transaction.connection.execute(f"UPDATE {north.schema}.links SET version = 1")
+        transaction.connection.execute(f"UPDATE {north.schema}.known_links SET version = 1")
     (view,) = dialogs.dialogs(north, handle=handle)
     assert view.waiting == 1
     assert "speaks version 1 of the protocol" in view.transmission_status
@@ -418,7 +418,7 @@ def test_several_boxes_get_dialogs_by_turns_and_not_those_that_are_down(boxes):
     with north.session() as tx:
         more = [tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder") for _ in range(3)]
         rows = tx.connection.execute(
-            f"SELECT DISTINCT link FROM {north.schema}.endpoints JOIN {north.schema}.links USING (link_id) WHERE handle = ANY (%s)",
+            f"SELECT DISTINCT link FROM {north.schema}.endpoints JOIN {north.schema}.known_links USING (link_id) WHERE handle = ANY (%s)",
             [more],
         ).fetchall()
     assert rows == [("south",)]
@@ -456,21 +456,6 @@ def test_who_waits_for_a_message_gets_what_comes_from_the_other_box(boxes):
         assert waits.result(60) == [("Header", 0, b"Header")]
 
 
-def test_a_role_that_isnt_the_owner_sends_to_no_other_box(boxes):
-    north, _ = boxes
-    role = f"clerk_{uuid4().hex[:12]}"
-    roles.make(north, role)
-    grant(north, role, receive=["bought"])
-    try:
-        with roles.as_role(north, role) as theirs, theirs.session() as tx:
-            handle = tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder")
-            with pytest.raises(sq.ActionRefused, match="from the owner of this box only"):
-                tx.send(handle, "Header", b"1")
-    finally:
-        with psycopg.connect(north.dsn, autocommit=True) as connection:
-            connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(role)))
-
-
 def test_a_pipeline_sends_to_the_other_box(boxes):
     north, south = boxes
     batch = pa.RecordBatch.from_pydict(
@@ -491,3 +476,117 @@ def test_a_monolog_has_no_listener_in_another_box(boxes):
     north, _ = boxes
     with north.session() as tx, pytest.raises(sq.UsageError, match="can't have a listener in another box"):
         tx.begin_monolog("Buyer", ["Seller"], contract="PurchaseOrder")
+
+
+def test_a_pipeline_receives_what_another_box_sends(boxes):
+    north, south = boxes
+    handle = begun(north, "Header", "Line")
+    exchange(north)
+    with PipelineFeed(south.dsn, south.schema, service="Seller", pipeline="p") as feed:
+        name, batch, _ = feed.next("", 0, None)
+        tables = [one for part in feed.parts(name, 0, batch) for one in feed.read(0, batch, part, feed.properties())]
+        rows = [row for table in tables for row in table.to_pylist()]
+        feed.done(name, batch)
+    assert [(row["type"], row["dialog_sequence"], row["far_service"]) for row in rows] == [
+        ("Header", 0, "Buyer"),
+        ("Line", 1, "Buyer"),
+    ]
+    assert {row["conversation_id"] for row in rows} == {str(conversation_of(north, handle))}
+
+
+def test_what_cant_be_obeyed_stops_no_other_side_and_the_doctor_names_it(boxes):
+    north, south = boxes
+    broken, good = begun(north, "Header"), begun(north, "Header")
+    exchange(north)
+    assert len(outcome(south, "sales")) == 2
+    with south.access.transaction() as transaction:
+        transaction.connection.execute(
+            f"SELECT {south.schema}.link_take_record(link_id, %s, '', FALSE) FROM {south.schema}.known_links",
+            [
+                json.dumps(
+                    {
+                        "kind": "number",
+                        "conversation": str(conversation_of(north, broken)),
+                        "initiator": True,
+                        "sequence": "none",
+                    }
+                )
+            ],
+        )
+    with north.session() as tx:
+        tx.send(good, "Line", b"1")
+    exchange(north)
+    assert outcome(south, "sales") == [("Line", 1, False)]
+    found = CHECKS["far dialogs"](Work(south))
+    assert found.state is State.WRONG
+    assert "invalid input syntax" in found.found
+    assert CHECKS["far dialogs"](Work(north)).state is State.OK
+
+
+def test_who_doesnt_answer_is_told_by_the_doctor_and_a_metric(boxes):
+    north, _ = boxes
+    exchange(north)
+    begun(north, "Header")
+    with north.session() as tx:
+        tx.connection.execute(f"UPDATE {north.schema}.known_transmission SET sent_at = now() - interval '2 hours'")
+    found = CHECKS["far dialogs"](Work(north))
+    assert found.state is State.WARNING
+    assert "link 'south': 1 side" in found.found
+    with north.access.transaction() as transaction:
+        rows = transaction.rows("figures", most=1000)
+    told = {one.figure: one.value for one in rows if one.figure.startswith("unanswered")}
+    assert told["unanswered_dialogs"] == 1
+    assert told["unanswered_seconds"] >= 7200
+
+
+def test_a_clean_up_by_an_operator_tells_the_other_box(boxes):
+    north, south = boxes
+    begun(north, "Header")
+    exchange(north)
+    assert outcome(south, "sales") == [("Header", 0, False)]
+    assert len(dialogs.clean_up_dialogs(north, state="CO", older_than=0)) == 1
+    exchange(north)
+    assert outcome(south, "sales") == [("Error", -4, False)]
+    assert dialogs.dialogs(north, unanswered=0) == []
+
+
+def test_a_disabled_box_takes_nothing_and_the_sender_waits(boxes):
+    north, south = boxes
+    exchange(north)
+    handle = begun(north, "Header")
+    move = "UPDATE {}.box_identity SET system_identifier = system_identifier {} 1"
+    with psycopg.connect(south.dsn, autocommit=True) as owner:
+        owner.execute(move.format(south.schema, "+"))
+        links.transmit(north, at_once=True)
+        (view,) = dialogs.dialogs(north, handle=handle)
+        assert view.waiting == 1
+        assert "disabled" in view.transmission_status
+        owner.execute(move.format(south.schema, "-"))
+    exchange(north)
+    assert outcome(south, "sales") == [("Header", 0, False)]
+
+
+def test_a_box_with_a_new_id_leaves_its_dialogs_to_the_original(boxes):
+    north, south = boxes
+    handle = begun(north, "Header")
+    exchange(north)
+    identity.new_id(north, actor="ann", reason="it is a copy")
+    assert outcome(north, "bought") == [("Error", -3, False)]
+    with north.session() as tx:
+        tx.end(handle)
+    assert forgotten(north) == 1
+    assert [one[:2] for one in outcome(south, "sales")] == [("Header", 0)]
+
+
+def test_a_trace_says_from_which_side_a_message_of_a_dialog_came(boxes):
+    north, south = boxes
+    handle = begun(north, "Header")
+    exchange(north)
+    south.tick()
+    with south.session() as tx:
+        ((message_id,),) = tx.connection.execute(f"SELECT message_id FROM {south.schema}.spool").fetchall()
+    (step, *_) = trace_message(south, message_id)
+    assert (
+        f"from service Buyer of box {north.id} in conversation {conversation_of(north, handle)} as its number 0"
+        in step.text
+    )

@@ -1,4 +1,4 @@
-"""A bad wire in front of a PostgreSQL: TCP on loopback that delays, drops, repeats and cuts what passes."""
+"""A bad wire in front of a server: TCP on loopback that delays, drops, repeats, flips, holds up and cuts what passes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pathlib import Path
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-__all__ = ["Fault", "Wire"]
+__all__ = ["PLAIN", "SEALED", "Fault", "Wire"]
 
 _CHUNK = 256 * 1024
 _LONGEST_DELAY_S = 0.05
 #: No TCP loses or repeats bytes and goes on: such a connection is cut soon.
 _CUT_AFTER_S = 0.2
+#: A frozen connection stands still for so long at most.
+_LONGEST_FROST_S = 2.0
 #: The end of a request: everything that comes at once, from its first message to this one, can be sent again.
 _SYNC = b"S\x00\x00\x00\x04"
 _KEPT_REQUESTS = 50
@@ -32,27 +34,37 @@ class Fault(StrEnum):
     #: A whole request of some earlier moment, also of another connection, comes once more.
     AGAIN = "sent again"
     CUT = "cut"
+    FLIPPED = "flipped"
+    FROZEN = "frozen"
+
+
+#: What a protocol survives that TCP alone guards; and one that TLS guards, too: it finds a bit that is flipped.
+PLAIN = frozenset({Fault.DELAYED, Fault.DROPPED, Fault.REPEATED, Fault.AGAIN, Fault.CUT})
+SEALED = frozenset(Fault) - {Fault.AGAIN}
 
 
 class Wire:
     """A wire that is open until it is closed.
 
     Args:
-        dsn: of the server behind it, by its socket.
+        there: the server behind it: the DSN of a PostgreSQL with a socket, or a port of this machine.
         chance: what happens when.
         every: of so many requests, or answers, one meets a fault, on average; a large one no more often than others.
+        kinds: the kinds of faults.
     """
 
-    def __init__(self, dsn: str, chance: random.Random, *, every: float) -> None:
+    def __init__(
+        self, there: str | int, chance: random.Random, *, every: float, kinds: frozenset[Fault] = PLAIN
+    ) -> None:
         self.faults: Counter[Fault] = Counter()
         #: Swallow all that comes, and leave connections open.
         self.is_hole = False
-        self._every, self._chance = every, chance
+        self._every, self._chance, self._kinds = every, chance, sorted(kinds)
         self._requests: list[bytes] = []
         self._to_come: list[Fault] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._carrying: set[asyncio.Task[None]] = set()
-        self.lead_to(dsn)
+        self.lead_to(there)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=asyncio.run, args=[self._run()], name="wire", daemon=True)
         self._thread.start()
@@ -64,9 +76,14 @@ class Wire:
             host="127.0.0.1", port=self._port, user=role, dbname=database, sslmode="disable", gssencmode="disable"
         )
 
-    def lead_to(self, dsn: str) -> None:
+    @property
+    def port(self) -> int:
+        """Where it is entered."""
+        return self._port
+
+    def lead_to(self, there: str | int) -> None:
         """Lead new connections to this server."""
-        self._there = Path(str(conninfo_to_dict(dsn)["host"])) / ".s.PGSQL.5432"
+        self._there = there if isinstance(there, int) else Path(str(conninfo_to_dict(there)["host"])) / ".s.PGSQL.5432"
 
     def cut(self) -> None:
         """Cut all connections now."""
@@ -101,7 +118,12 @@ class Wire:
             self._carrying.add(task)
             task.add_done_callback(self._carrying.discard)
         try:
-            there_reader, there_writer = await asyncio.open_unix_connection(self._there)
+            there = self._there
+            there_reader, there_writer = await (
+                asyncio.open_connection("127.0.0.1", there)
+                if isinstance(there, int)
+                else asyncio.open_unix_connection(there)
+            )
         except OSError:
             writer.transport.abort()
             return
@@ -146,7 +168,7 @@ class Wire:
         """The next kind of fault: each comes before any comes twice, but for one that can't be yet, which waits for its moment."""
         possible = [one for one in self._to_come if can_be_again or one is not Fault.AGAIN]
         if not possible:
-            more = list(Fault)
+            more = list(self._kinds)
             self._chance.shuffle(more)
             self._to_come += [one for one in more if one not in self._to_come]
             possible = [one for one in self._to_come if can_be_again or one is not Fault.AGAIN]
@@ -159,6 +181,12 @@ class Wire:
             case Fault.DELAYED:
                 await asyncio.sleep(self._chance.uniform(0, _LONGEST_DELAY_S))
                 sink.write(data)
+            case Fault.FROZEN:
+                await asyncio.sleep(self._chance.uniform(0, _LONGEST_FROST_S))
+                sink.write(data)
+            case Fault.FLIPPED:
+                place = min(first, len(data) - 1)
+                sink.write(data[:place] + bytes([data[place] ^ (1 << self._chance.randrange(8))]) + data[place + 1 :])
             case Fault.AGAIN:
                 pieces = [data, self._chance.choice(self._requests)]
                 self._chance.shuffle(pieces)

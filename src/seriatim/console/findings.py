@@ -22,6 +22,7 @@ _MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {
     "unended": (("messages",), "Show the messages"),
     "set aside": (("messages", {"status": "invalid"}), "Show what is invalid"),
     "dialogs": (("dialogs",), "Show them"),
+    "far dialogs": (("dialogs", {"unanswered": "1m"}), "Show them"),
     "oldest": (("messages",), "Show the messages"),
     "at work": (("workers",), "Show the workers"),
     "workers": (("workers",), "Show them"),

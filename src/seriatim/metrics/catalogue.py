@@ -81,6 +81,10 @@ METRICS: tuple[Metric, ...] = (
            "other way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
     Metric("seriatim_oldest_dialog_seconds", _G, "How long ago the oldest of these sides began; absent if there is none",
            Source.BOX, "dialog_seconds", ("service", "state"), "seconds"),
+    Metric("seriatim_unanswered_dialogs", _G, "Sides of dialogs with another box that have said something which that box hasn't "
+           "acknowledged for a minute", Source.BOX, "unanswered_dialogs", ("link",)),
+    Metric("seriatim_oldest_unanswered_dialog_seconds", _G, "Since when the oldest of them waits for it; absent if there is none",
+           Source.BOX, "unanswered_seconds", ("link",), "seconds"),
     Metric("seriatim_leases", _G, "Leases that workers hold", Source.BOX, "leases", ("queue",)),
     Metric("seriatim_queue_processes", _G, "Processes that work on the queue, by their heartbeats", Source.BOX, "processes", ("queue",)),
     Metric("seriatim_unrouted_messages", _G, "Messages that are in no queue, because no subscription matched or they are invalid; at most "

@@ -24,6 +24,7 @@ def grant(
     see: Iterable[str] = (),
     see_bodies: Iterable[str] = (),
     operate: Iterable[str] = (),
+    send: Iterable[str] = (),
     id_space: str | None = None,
 ) -> None:
     """Grant a PostgreSQL role more rights on this box. Only the box's owner may call it.
@@ -41,15 +42,16 @@ def grant(
         see_bodies: queues that it may look at, with the messages' bodies and properties.
         operate: queues that it may look at, and whose groups it may mend: retry, skip, suspend, resume and so on. With
             `see_bodies` it may also edit the body and the properties of a failed message.
+        send: services of other boxes to which it may send in dialogs.
         id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
             its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
 
     Raises:
-        UsageError: there is no such role, queue or location; no right is named; a text is given in place of a list; the id
-            space is invalid; or none is named and another role has the id space of this name.
+        UsageError: there is no such role, queue, location or service elsewhere; no right is named; a text is given in place of a
+            list; the id space is invalid; or none is named and another role has the id space of this name.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
-    rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
+    rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate, send)
     with box.access.transaction() as transaction:
         operators.grant(transaction, role, rights, id_space)
 
@@ -67,6 +69,7 @@ def revoke(
     see: Iterable[str] = (),
     see_bodies: Iterable[str] = (),
     operate: Iterable[str] = (),
+    send: Iterable[str] = (),
 ) -> None:
     """Revoke rights of a role; if no right is named: all rights and the id space. For the arguments, see `grant`.
 
@@ -76,7 +79,7 @@ def revoke(
         UsageError: the role has no rights, there is no such queue, or a text is given in place of a list.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
-    rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
+    rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate, send)
     with box.access.transaction() as transaction:
         operators.revoke(transaction, role, rights)
 

@@ -273,6 +273,32 @@ def _dialogs(work: Work) -> Finding:
     return Finding("dialogs", State.WARNING, _listed(told), remedy)
 
 
+def _far_dialogs(work: Work) -> Finding:
+    """What sides of dialogs have said to other boxes, and what these don't acknowledge; and what can't be obeyed here."""
+    with work.box.access.transaction() as transaction:
+        found = needs.unanswered_dialogs(transaction, PATIENCE_S)
+    if not found:
+        return Finding("far dialogs", State.OK, "other boxes have acknowledged what dialogs have said")
+    broken = [one for one in found if one.problem is not None]
+    told = [
+        f"link {one.link!r}: {counted(one.dialogs, 'side')}, the oldest since {_moment(one.since)} ({one.key}), "
+        + ("not acknowledged" if one.problem is None else f"can't take what came: {one.problem}")
+        for one in broken or found
+    ]
+    if broken:
+        return Finding(
+            "far dialogs",
+            State.WRONG,
+            _listed(told),
+            "it is tried again each minute; seriatim dialogs end HANDLE --cleanup ends one",
+        )
+    remedy = (
+        "seriatim dialogs list --unanswered 1m tells why; if that box never comes back: seriatim dialogs end HANDLE --cleanup, and "
+        "seriatim link remove"
+    )
+    return Finding("far dialogs", State.WARNING, _listed(told), remedy)
+
+
 def _requests(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
         found = needs.unanswered_requests(transaction, OLD_S)
@@ -544,6 +570,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "unrouted": _unrouted,
     "set aside": _set_aside,
     "dialogs": _dialogs,
+    "far dialogs": _far_dialogs,
     "requests": _requests,
     "sessions": _sessions,
     "queues off": _off,

@@ -47,9 +47,9 @@ PLACES = {
     "type": ("types", "type", "other", OTHER),
     "queue": ("queues", "queue", "broken", QUEUE),
     "subscription": ("known_subscriptions", "subscription", "leads", LEADS),
-    "contract": ("contracts", "contract", "broken", CONTRACT),
-    "service": ("services", "service", "broken", SERVICE),
-    "default": ("contracts", "contract", "DEFAULT", DEFAULT),
+    "contract": ("known_contracts", "contract", "broken", CONTRACT),
+    "service": ("known_services", "service", "broken", SERVICE),
+    "default": ("known_contracts", "contract", "DEFAULT", DEFAULT),
 }
 DEEP = "[" * 5000 + "]" * 5000
 RUBBISH = [

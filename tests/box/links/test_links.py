@@ -46,7 +46,7 @@ def test_a_transaction_over_two_locations_arrives_as_it_was_published(pair: Pair
         for some in [made] if calls == 1 else [[one] for one in made]:
             tx.publish(some)
     with pair.near.session() as tx:
-        collect = f"SELECT {pair.near.schema}.link_collect(link_id, %s) FROM {pair.near.schema}.links"
+        collect = f"SELECT {pair.near.schema}.link_collect(link_id, %s) FROM {pair.near.schema}.known_links"
         while tx.connection.execute(collect, [at_most]).fetchone() != (0,):
             pass
     (done,) = transmit(pair.near)
@@ -60,7 +60,7 @@ def test_more_than_a_round_of_a_long_transaction_waits_for_none_that_was_committ
         pair.send(1)
     for sent in (2, 2):
         with pair.near.session() as tx:
-            collect = f"SELECT {pair.near.schema}.link_collect(link_id, 2) FROM {pair.near.schema}.links"
+            collect = f"SELECT {pair.near.schema}.link_collect(link_id, 2) FROM {pair.near.schema}.known_links"
             assert tx.connection.execute(collect).fetchone() == (sent,)
     transmit(pair.near)
     assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4]
@@ -351,7 +351,7 @@ def test_the_doctor_tells_what_waits(pair: Pair):
     assert check(pair.near).state == check(pair.far).state == "ok"
     pair.send(1)
     roles.rows(pair.near, "UPDATE box.entries SET rank = 1")
-    roles.rows(pair.near, "UPDATE box.links SET sent_at = '2020-01-01'")
+    roles.rows(pair.near, "UPDATE box.known_links SET sent_at = '2020-01-01'")
     assert "nobody transmits: 'far'" in check(pair.near).found
     transmit(pair.near)
     assert check(pair.near).state == "ok"

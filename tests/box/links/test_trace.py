@@ -135,7 +135,7 @@ def test_only_what_came_over_the_link_is_told(pair: Pair):
     ):  # fmt: skip
         assert _ask(pair, message_id, home=home, space=space) == (recorder.STEPS, b"{}")
     # What came by another link isn't its own.
-    roles.rows(pair.far, "UPDATE box.links SET link = 'other'")
+    roles.rows(pair.far, "UPDATE box.known_links SET link = 'other'")
     assert _ask(pair, "mine") == (recorder.STEPS, b"{}")
     for bad in (recorder.trace(b""), recorder.frame(recorder.FETCH)):
         with pair.near.access.transaction() as transaction:
@@ -183,7 +183,8 @@ def test_another_version_and_a_box_that_is_away_end_the_trace_here(databases, mo
         roles.rows(pair.far, "DROP FUNCTION box.link_trace(bytea)")
         assert trace_message(pair.near, message_id) == here
         roles.rows(
-            pair.near, 'UPDATE box.links SET definition = definition || \'{"dsn": "host=/nowhere user=x dbname=y"}\''
+            pair.near,
+            'UPDATE box.known_links SET definition = definition || \'{"dsn": "host=/nowhere user=x dbname=y"}\'',
         )
         *same, last = trace_message(pair.near, message_id)
         assert same == here
@@ -223,7 +224,8 @@ def test_a_role_speaks_as_one_box(pair: Pair):
         links.accept(pair.far, "next", role=pair.role, other=other, **_WHY)
     with pytest.raises(psycopg.errors.UniqueViolation):
         roles.rows(
-            pair.far, f"INSERT INTO box.links (link, peer, role) VALUES ('next', '{other}', '{pair.role}'::regrole)"
+            pair.far,
+            f"INSERT INTO box.known_links (link, peer, role) VALUES ('next', '{other}', '{pair.role}'::regrole)",
         )
     roles.make(pair.far, f"{pair.role}_2")
     try:

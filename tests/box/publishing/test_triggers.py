@@ -74,13 +74,13 @@ def test_what_goes_with_an_instance_or_a_dialog_goes_with_it_there_too(box, repl
         for _ in tx.receive("work"):
             tx.instance.correlate(shipment="s1")
         tx.send(tx.begin_dialog("Orders", "Nowhere"), "DEFAULT", b"waits")
-    assert rows(box, "SELECT count(*) FROM {schema}.correlations UNION ALL SELECT count(*) FROM {schema}.transmission") == [
+    assert rows(box, "SELECT count(*) FROM {schema}.correlations UNION ALL SELECT count(*) FROM {schema}.known_transmission") == [
         (1,), (1,)
     ]  # fmt: skip
     replica.execute(f"DELETE FROM {box.schema}.known_instances")
     replica.execute(f"DELETE FROM {box.schema}.endpoints")
     replica.commit()
-    assert rows(box, "SELECT count(*) FROM {schema}.correlations UNION ALL SELECT count(*) FROM {schema}.transmission") == [
+    assert rows(box, "SELECT count(*) FROM {schema}.correlations UNION ALL SELECT count(*) FROM {schema}.known_transmission") == [
         (0,), (0,)
     ]  # fmt: skip
 

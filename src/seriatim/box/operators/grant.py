@@ -1,4 +1,4 @@
-"""Grant and revoke the rights of database roles on queues and locations. PostgreSQL enforces them."""
+"""Grant and revoke the rights of database roles on queues, locations and services. PostgreSQL enforces them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 128
 
 #: The rights that are lists of names, and of what.
 _QUEUES = ("publish", "receive", "subscribe", "see", "see_bodies", "operate")
-_LISTS = dict.fromkeys(_QUEUES, "queue") | {"dispense": "location", "types": "type"}
+_LISTS = dict.fromkeys(_QUEUES, "queue") | {"dispense": "location", "types": "type", "send": "service"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Rights:
     see_bodies: Iterable[str] = ()
     #: The queues whose groups it may mend, and look at.
     operate: Iterable[str] = ()
+    #: The services of other boxes to which it may send in dialogs.
+    send: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         for name, what in _LISTS.items():
@@ -70,6 +72,7 @@ class Grant:
         see: the queues that it may look at, sorted.
         see_bodies: the queues whose messages it may see whole, sorted.
         operate: the queues whose groups it may mend, sorted.
+        send: the services of other boxes to which it may send, sorted.
     """
 
     role: str
@@ -83,13 +86,15 @@ class Grant:
     see: list[str]
     see_bodies: list[str]
     operate: list[str]
+    send: list[str]
 
 
 def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
     if not rights and id_space is None:
         raise UsageError(
             "no right is named",
-            remedy="name queues to publish to, receive from, subscribe for, see or operate on, or locations to dispense tickets of",
+            remedy="name queues to publish to, receive from, subscribe for, see or operate on, locations to dispense tickets of, or "
+            "services of other boxes to send to",
         )
     checked_text(role, "a role's name")
     if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
@@ -103,6 +108,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
         transaction.do("lock_definitions")
     named = _named(transaction, rights)
     _check_locations(transaction, rights.dispense)
+    _check_services(transaction, rights.send)
     transaction.do("grant", role=role, **named)
     if not transaction.rows("let_in", role=role):  # a role that isn't there got nothing
         raise NotFound(
@@ -144,14 +150,18 @@ def _is_let_in(transaction: Transaction, role: str) -> bool:
 def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:
     """The rights as columns: the right, and its queue or location."""
     definitions = read_definitions(transaction)
-    rows: list[tuple[str, int | None, str | None]] = [
-        (may, definitions.known_queue(name).queue_id, None) for may in _QUEUES for name in getattr(rights, may)
+    rows: list[tuple[str, int | None, str | None, str | None]] = [
+        (may, definitions.known_queue(name).queue_id, None, None) for may in _QUEUES for name in getattr(rights, may)
     ]
     if rights.route:
-        rows.append(("route", None, None))
-    rows += [("dispense", None, name) for name in rights.dispense]
-    may, queue_ids, places = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [])
-    return {"may": may, "queue_ids": queue_ids, "locations": places, "types": list(rights.types)}
+        rows.append(("route", None, None, None))
+    rows += [("dispense", None, name, None) for name in rights.dispense]
+    rows += [("send", None, None, name) for name in rights.send]
+    columns: list[list[object]] = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+    return {
+        **dict(zip(("may", "queue_ids", "locations", "services"), columns, strict=True)),
+        "types": list(rights.types),
+    }
 
 
 def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
@@ -160,6 +170,19 @@ def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
         if name not in known:
             raise NotFound(
                 f"there is no location {name!r}", remedy=likely(name, known) or f"box.define(Location({name!r}))"
+            )
+
+
+def _check_services(transaction: Transaction, names: Iterable[str]) -> None:
+    if not names:
+        return
+    known = {one.service for one in transaction.rows("services_elsewhere")}
+    for name in names:
+        if name not in known:
+            raise NotFound(
+                f"there is no service {name!r} of another box",
+                remedy=likely(name, known)
+                or "for a service of this box, grant publish for its queue; for another: box.define(Service(…, at=…))",
             )
 
 

@@ -34,7 +34,11 @@ class DialogView:
         unread: the number of messages that wait for this side.
         waiting: the number of its messages that can't be delivered yet; `transmission_status` has the reason.
         error: the text of its error, if any; `error_code` is the code.
-        far_box: the id of the box of the other side; None if it is this one.
+        far_box: the id of the box of the other side; None if it is this one, and so are the next five.
+        link: the link to that box; `stream` is the stream of this side there, as ``incarnation/number``, if it has one.
+        acknowledged: that box has all messages below this number.
+        last_contact: when the two boxes had their last exchange.
+        unanswered_since: since when something that this side has said waits to be acknowledged; None: all is.
         suspended: the actor and the reason of its conversation group's suspension; None if the group isn't suspended.
     """
 
@@ -63,6 +67,11 @@ class DialogView:
     error_code: int | None
     error: str | None
     far_box: UUID | None = None
+    link: str | None = None
+    stream: str | None = None
+    acknowledged: int | None = None
+    last_contact: datetime | None = None
+    unanswered_since: datetime | None = None
     suspended: str | None = None
 
     @property
@@ -85,6 +94,9 @@ class DialogFilter(Listing):
         "sides with messages that can't be delivered yet",
         name="waiting",
         label="Only with messages that can't be delivered yet",
+    )
+    unanswered: float | str | None = listing.period(
+        "sides with something that another box hasn't acknowledged for this long", label="Not acknowledged for"
     )
     after: tuple[datetime, UUID] | None = listing.place(
         lambda one: (one.began_at, one.handle), "after_at", "after_handle", reads=(datetime.fromisoformat, UUID)

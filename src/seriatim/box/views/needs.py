@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from seriatim.box.connection.access import Transaction
 
@@ -16,6 +16,7 @@ __all__ = [
     "StoppedGroups",
     "StoppedSubscription",
     "SuspectedRestarts",
+    "UnansweredDialogs",
     "UnansweredRequests",
     "UnendedTurn",
     "Unrouted",
@@ -26,6 +27,7 @@ __all__ = [
     "stopped_groups",
     "stopped_subscriptions",
     "suspected_restarts",
+    "unanswered_dialogs",
     "unanswered_requests",
     "unended_turns",
     "unrouted",
@@ -45,6 +47,19 @@ class UnendedTurn:
     group: str | None
     message_id: str
     times: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnansweredDialogs:
+    """Sides of dialogs over a link that wait for the other box, or that can't be obeyed here."""
+
+    link: str
+    #: Why what came can't be obeyed; None: these wait for an acknowledgement.
+    problem: str | None
+    dialogs: int
+    #: Since when the oldest waits, and its conversation, with ``:i`` or ``:t`` for the side.
+    since: datetime
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +212,11 @@ def role_settings(transaction: Transaction) -> list[RoleSetting]:
 def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
     """Count the dialogs that one side never ended, by service, among the `most` oldest sides."""
     return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
+
+
+def unanswered_dialogs(transaction: Transaction, seconds: float) -> list[UnansweredDialogs]:
+    """Count by link the sides of dialogs that wait for an acknowledgement for so long, or that can't be obeyed."""
+    return transaction.rows("unanswered_dialogs", UnansweredDialogs, older_than=timedelta(seconds=seconds))
 
 
 def unanswered_requests(transaction: Transaction, seconds: float) -> list[UnansweredRequests]:

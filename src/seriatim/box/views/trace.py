@@ -114,6 +114,8 @@ class TracedPlace:
     origin_ordinal: int | None = None
     postponed: int | None = None
     postponed_until: datetime | None = None
+    #: From which side of a dialog it came, in words.
+    dialog: str | None = None
 
     @property
     def origin(self) -> _Place | None:
@@ -313,7 +315,8 @@ def _received(traced: TracedPlace) -> list[Step]:
         if traced.origin is None
         else f", place {traced.origin.number} of queue {traced.origin.queue}, group {traced.origin.group}"
     )
-    text = f"at location {traced.location} as {traced.type}, ticket {ticket}{parent}{place}"
+    dialog = "" if traced.dialog is None else f", from {traced.dialog}"
+    text = f"at location {traced.location} as {traced.type}, ticket {ticket}{parent}{place}{dialog}"
     return [Step(traced.received_at, StepKind.RECEIVED, text, traced.message_id)]
 
 

@@ -59,7 +59,11 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
 @click.option(
     "--error-text", default=None, help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]"
 )
-@click.option("--cleanup", is_flag=True, help="End this side only; the other side is not notified.")
+@click.option(
+    "--cleanup",
+    is_flag=True,
+    help="End this side only; the other side is not notified, but in another box it gets an Error.",
+)
 @on_box
 @_json
 def end(
@@ -84,7 +88,9 @@ def end(
 @on_box
 @_json
 def cleanup(box: MessageBox, *, state: str, older_than: str, dry_run: bool, json_: bool) -> None:
-    """Clean up old dialogs: close their sides and delete messages that wait there, without notifying the other sides."""
+    """Clean up old dialogs: close their sides and delete messages that wait there. Other sides in this box are not notified; those in
+    another box get an Error.
+    """
     found = dialog_operations.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
     print_rows(DIALOGS, found, json_=json_)
     if not json_:

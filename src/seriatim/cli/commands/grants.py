@@ -1,4 +1,4 @@
-"""``seriatim box grant``, ``revoke`` and ``grants``: the rights of applications' roles on queues and locations."""
+"""``seriatim box grant``, ``revoke`` and ``grants``: the rights of applications' roles on queues, locations and services."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ GRANTS: Table[Grant] = Table(
     Column("see", "SEE", after="DISPENSE"),
     Column("see_bodies", "SEE BODIES", after="SEE"),
     Column("operate", "OPERATE", after="SEE BODIES"),
+    Column("send", "SEND", after="OPERATE"),
     Column("id_space", "ID SPACE", shown=lambda one: one.id_space or '""'),
     row="seriatim.box.operators.grant:Grant",
     nothing=None,
@@ -51,6 +52,7 @@ _rights = together(
     ),
     _many("--type types", "Subscribe to messages of this type", "TYPE"),
     _many("--dispense", "Dispense tickets of this location", "LOCATION"),
+    _many("--send", "Send in dialogs to this service of another box", "SERVICE"),
 )
 
 

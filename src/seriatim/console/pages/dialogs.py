@@ -13,15 +13,25 @@ __all__ = ["PAGE"]
 
 
 def _why(one: dialogs.DialogView) -> str | None:
-    """Why its messages wait, and the error with which it was ended."""
+    """Why its messages wait, where it is on its way to another box, and the error with which it was ended."""
     told = [f"waits: {one.transmission_status}"] if one.waiting and one.transmission_status else []
+    if one.link is not None:
+        where = f"link {one.link}, box {one.far_box}" + ("" if one.stream is None else f", stream {one.stream}")
+        told.append(f"{where}: acknowledged below {one.acknowledged}")
+    if one.unanswered_since is not None:
+        told.append(f"unanswered since {one.unanswered_since.astimezone():%Y-%m-%d %H:%M:%S}")
     if one.error_code is not None:
         told.append(f"error {one.error_code}: {one.error or 'without a text'}")
     return "; ".join(told) or None
 
 
 _TABLE = DIALOGS.extended(
-    "A side of a dialog", text_only("why", _why, "why its messages wait, or the error with which it was ended")
+    "A side of a dialog",
+    text_only(
+        "why",
+        _why,
+        "why its messages wait, how far another box has acknowledged them, or the error with which it was ended",
+    ),
 )
 
 
@@ -31,7 +41,7 @@ PAGE = list_page(
     dialogs.dialogs,
     DIALOGS,
     shown=_TABLE,
-    about="Two services of this box that exchange messages: a line for each side, oldest first. "
+    about="Two services that exchange messages, in this box or in two: a line for each side here, oldest first. "
     "A message whose other side isn't there yet waits.",
     links={"unread": lambda one: ("groups", one.queue, str(one.group_id)) if one.unread else None},
     nothing="There are no dialogs.",

@@ -46,8 +46,8 @@ DIALOGS: Table[DialogView] = Table(
         "far_box",
         None,
         value=lambda one: None if one.far_box is None else str(one.far_box),
-        meaning="the box of the other side; null if it is this one",
+        meaning="the box of the other side; null if it is this one, and so are the next five",
     ),
-    *json_only("suspended"),
+    *json_only("link", "stream", "acknowledged", "last_contact", "unanswered_since", "suspended"),
     row="seriatim.box.views.dialogs:DialogView",
 )

@@ -1,4 +1,4 @@
 -- Purpose: drop a contract.
 -- Locks: the contract's row.
 -- Index: contracts_pkey.
-DELETE FROM {schema}.contracts WHERE contract = %(name)s
+DELETE FROM {schema}.known_contracts WHERE contract = %(name)s

@@ -1,4 +1,4 @@
 -- Purpose: drop a service.
 -- Locks: the service's row.
 -- Index: services_pkey.
-DELETE FROM {schema}.services WHERE service = %(name)s
+DELETE FROM {schema}.known_services WHERE service = %(name)s

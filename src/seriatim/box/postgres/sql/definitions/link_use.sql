@@ -4,9 +4,9 @@ SELECT
     ARRAY(
         SELECT queue FROM {schema}.queues WHERE definition ->> 'at' = %(name)s
         UNION ALL
-        SELECT 'service ' || service FROM {schema}.services WHERE queue_id IS NULL AND definition -> 'at' ? %(name)s ORDER BY 1
+        SELECT 'service ' || service FROM {schema}.known_services WHERE queue_id IS NULL AND definition -> 'at' ? %(name)s ORDER BY 1
     ) AS queues,
     (
-        SELECT coalesce(sum(stream.sent - stream.acked), 0)::bigint FROM {schema}.links AS one
+        SELECT coalesce(sum(stream.sent - stream.acked), 0)::bigint FROM {schema}.known_links AS one
         JOIN {schema}.link_streams_out AS stream USING (link_id) WHERE one.link = %(name)s AND stream.acked < stream.sent
     ) AS waiting

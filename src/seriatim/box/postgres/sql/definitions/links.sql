@@ -1,3 +1,3 @@
 -- Purpose: the links of the box, with their definitions.
 -- Index: links_link_key.
-SELECT link AS name, definition::text AS definition FROM {schema}.links ORDER BY link
+SELECT link AS name, definition::text AS definition FROM {schema}.known_links ORDER BY link

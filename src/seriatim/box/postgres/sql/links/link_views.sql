@@ -33,7 +33,7 @@ SELECT
     coalesce(one.last_error, outward.last_error) AS last_error,
     {schema}.link_warnings(one.link_id) AS warnings,
     one.older_at
-FROM {schema}.links AS one
+FROM {schema}.known_links AS one
 LEFT JOIN LATERAL (
     SELECT sum(stream.sent - stream.acked) AS unacknowledged, count(*) AS streams,
         count(*) FILTER (WHERE stream.status = {status.ENDING}) AS ending, max(stream.last_error) AS last_error

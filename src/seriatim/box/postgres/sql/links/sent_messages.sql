@@ -6,7 +6,7 @@ SELECT
     waiting.number <= stream.acked AS is_acknowledged, stream.attempts, stream.last_error
 FROM {schema}.link_messages AS waiting
 JOIN {schema}.link_streams_out AS stream USING (stream_id)
-JOIN {schema}.links AS one USING (link_id)
+JOIN {schema}.known_links AS one USING (link_id)
 LEFT JOIN {schema}.queues AS place USING (queue_id)
 WHERE waiting.message_id = %(message_id)s
 ORDER BY stream.incarnation, stream.number, waiting.number

@@ -8,9 +8,9 @@ WITH known AS (
     SELECT known.role, named.type FROM known, unnest(%(types)s::text[]) AS named (type)
     ON CONFLICT DO NOTHING
 )
-INSERT INTO {schema}.grants (role, may, queue_id, location)
-SELECT known.role, named.may, named.queue_id, named.location
+INSERT INTO {schema}.grants (role, may, queue_id, location, service)
+SELECT known.role, named.may, named.queue_id, named.location, named.service
 FROM known, unnest(
-    %(may)s::text[], %(queue_ids)s::integer[], %(locations)s::text[]
-) AS named (may, queue_id, location)
+    %(may)s::text[], %(queue_ids)s::integer[], %(locations)s::text[], %(services)s::text[]
+) AS named (may, queue_id, location, service)
 ON CONFLICT DO NOTHING

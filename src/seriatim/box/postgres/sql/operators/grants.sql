@@ -16,7 +16,8 @@ SELECT
     coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'see'), '{}') AS see,
     coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'see_bodies'), '{}')
         AS see_bodies,
-    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'operate'), '{}') AS operate
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'operate'), '{}') AS operate,
+    coalesce(array_agg(given.service ORDER BY given.service) FILTER (WHERE given.may = 'send'), '{}') AS send
 FROM (SELECT role FROM {schema}.grants UNION SELECT role FROM {schema}.granted_types) AS known
 LEFT JOIN {schema}.grants AS given USING (role)
 LEFT JOIN {schema}.queues AS place USING (queue_id)

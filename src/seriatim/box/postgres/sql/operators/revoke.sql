@@ -13,9 +13,9 @@ DELETE FROM {schema}.grants AS given
 WHERE role = (SELECT role FROM known) AND (
     %(all_of_them)s OR EXISTS (
         SELECT FROM unnest(
-            %(may)s::text[], %(queue_ids)s::integer[], %(locations)s::text[]
-        ) AS named (may, queue_id, location)
+            %(may)s::text[], %(queue_ids)s::integer[], %(locations)s::text[], %(services)s::text[]
+        ) AS named (may, queue_id, location, service)
         WHERE named.may = given.may AND named.queue_id IS NOT DISTINCT FROM given.queue_id
-            AND named.location IS NOT DISTINCT FROM given.location
+            AND named.location IS NOT DISTINCT FROM given.location AND named.service IS NOT DISTINCT FROM given.service
     )
 )

@@ -48,7 +48,7 @@ WHERE place.definition #>> '{policy,name}' <> 'unordered' AND (
         WHERE done.queue = place.queue AND done.group_key = known.group_key
             AND done.action IN ('requeue', 'delete') AND done.details ->> 'status' = 'dead'
     ) AND NOT EXISTS (
-        SELECT FROM {schema}.services AS serving WHERE serving.queue_id = known.queue_id
+        SELECT FROM {schema}.known_services AS serving WHERE serving.queue_id = known.queue_id
     )
 )
 LIMIT %(most)s

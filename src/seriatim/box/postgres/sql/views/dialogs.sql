@@ -12,10 +12,10 @@ WITH chosen AS MATERIALIZED (
         AND (%(older_than)s::interval IS NULL OR known.began_at <= clock_timestamp() - %(older_than)s::interval)
         AND (NOT %(waits)s::boolean OR EXISTS (
             SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = known.handle
-        ) OR known.link_id IS NOT NULL AND EXISTS (
-            SELECT FROM {schema}.link_streams_out AS stream
-            WHERE stream.queue_id = 0 AND stream.acked < stream.sent
-                AND stream.key = {schema}.dialog_key(known.conversation_id, known.is_initiator)
+        ))
+        AND (%(unanswered)s::interval IS NULL OR known.link_id IS NOT NULL AND EXISTS (
+            SELECT FROM {schema}.transmission AS waiting
+            WHERE waiting.handle = known.handle AND waiting.sent_at <= clock_timestamp() - %(unanswered)s::interval
         ))
         AND (
             %(after_at)s::timestamptz IS NULL
@@ -28,7 +28,7 @@ SELECT
     one.handle, one.conversation_id, one.state, one.service, one.to_services, one.contract, one.queue, one.group_id,
     one.is_initiator, one.is_monolog, one.priority, one.encryption, one.retention, one.send_sequence, one.receive_sequence,
     one.unread, one.waiting, one.transmission_status, one.began_at, one.closed_at, one.expires_at, one.timer_at, one.error_code,
-    one.error, one.far_box, (
+    one.error, one.far_box, one.link, one.stream, one.acknowledged, one.last_contact, one.unanswered_since, (
         SELECT CASE log.action WHEN 'suspend' THEN format('%%s: %%s', log.actor, log.reason) END
         FROM {schema}.operator_log AS log
         WHERE log.queue = one.queue AND log.group_key = one.group_id::text

@@ -26,7 +26,7 @@ BEGIN
         RAISE EXCEPTION 'receive needs READ COMMITTED: it has to read what was committed after it got its lock' USING
             ERRCODE = 'invalid_transaction_state', HINT = 'BEGIN ISOLATION LEVEL READ COMMITTED';
     END IF;
-    SELECT known.*, EXISTS (SELECT FROM {schema}.services AS one WHERE one.queue_id = known.queue_id) AS serves,
+    SELECT known.*, EXISTS (SELECT FROM {schema}.known_services AS one WHERE one.queue_id = known.queue_id) AS serves,
         known.definition #>> '{policy,name}' = 'unit_of_work' AS is_set INTO place
     FROM {schema}.queues AS known WHERE known.queue = receive.queue;
     IF NOT FOUND THEN

@@ -37,14 +37,14 @@ BEGIN
             CASE WHEN known.subscriber IS NOT NULL THEN {schema}.types_of(known.subscriber) END
         FROM {schema}.known_subscriptions AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
         UNION ALL
-        SELECT 'contract', NULL, contract, definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.contracts
+        SELECT 'contract', NULL, contract, definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.known_contracts
         UNION ALL
         SELECT 'service', known.queue_id, known.service, known.definition::text, NULL, NULL, NULL, place.queue, NULL,
             NULL
-        FROM {schema}.services AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
+        FROM {schema}.known_services AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
         UNION ALL
         SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL
-        FROM {schema}.links
+        FROM {schema}.known_links
         WHERE definition ->> 'max_waiting' IS NOT NULL
         UNION ALL
         SELECT 'regions', NULL, place.queue, regional.name, NULL, NULL, NULL, NULL, NULL, NULL

@@ -12,7 +12,7 @@ AS $function$
         ARRAY[own.service], own.contract, gen_random_uuid(), 'SI', own.priority, own.encryption,
         coalesce((place.definition ->> 'retention')::boolean, FALSE), own.expires_at
     FROM {schema}.endpoints AS own
-    JOIN {schema}.services AS place ON place.service = ANY (own.to_services)
+    JOIN {schema}.known_services AS place ON place.service = ANY (own.to_services)
     WHERE own.handle = ANY (of_handles) AND own.is_initiator AND own.link_id IS NULL AND place.queue_id IS NOT NULL AND place.definition -> 'contracts' ? own.contract
         AND (own.state = 'SO' OR {schema}.first_waits(own.handle, place.service))
     ON CONFLICT (conversation_id, is_initiator, service) DO NOTHING

@@ -12,7 +12,7 @@ BEGIN ATOMIC
         item.came_at + make_interval(secs => (item.said ->> 'lifetime')::double precision),
         item.link_id, (item.said #>> '{number,0}')::bigint, (item.said #>> '{number,1}')::bigint, 0,
         {schema}.first_dialog_chain(item.conversation_id, TRUE), {schema}.first_dialog_chain(item.conversation_id, FALSE)
-    FROM {schema}.services AS place
+    FROM {schema}.known_services AS place
     WHERE place.service = (item.said ->> 'far_service') COLLATE "C" AND place.queue_id IS NOT NULL
     RETURNING *;
 END;

@@ -11,7 +11,7 @@ BEGIN
             own.opened_in, own.number, coalesce(own.error_code, {HISTORY_CODE}), coalesce(own.error, 'it is over at the other side')
         );
     ELSE
-        INSERT INTO {schema}.transmission (handle, to_service, sequence, type, body, link_id)
+        INSERT INTO {schema}.known_transmission (handle, to_service, sequence, type, body, link_id)
         VALUES (own.handle, own.to_services[1], own.send_sequence, '', '', own.link_id);
     END IF;
 END

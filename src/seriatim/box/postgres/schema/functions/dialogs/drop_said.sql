@@ -6,7 +6,7 @@ DECLARE
     lowest bigint;
 BEGIN
     WITH gone AS (
-        DELETE FROM {schema}.transmission AS one WHERE one.handle = of_handle RETURNING one.sequence, one.type
+        DELETE FROM {schema}.known_transmission AS one WHERE one.handle = of_handle RETURNING one.sequence, one.type
     )
     SELECT min(gone.sequence) FILTER (WHERE gone.type <> '') INTO lowest FROM gone;
     UPDATE {schema}.endpoints AS known SET send_sequence = lowest WHERE known.handle = of_handle AND lowest IS NOT NULL;

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION {schema}.drop_side() RETURNS trigger
 AS $function$
 BEGIN
-    DELETE FROM {schema}.transmission AS one USING gone WHERE one.handle = gone.handle;
+    DELETE FROM {schema}.known_transmission AS one USING gone WHERE one.handle = gone.handle;
     DELETE FROM {schema}.dialog_messages AS one USING gone WHERE one.handle = gone.handle;
     RETURN NULL;
 END

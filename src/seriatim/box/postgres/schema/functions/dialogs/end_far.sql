@@ -10,7 +10,7 @@ BEGIN
         RETURN;
     END IF;
     IF tells = 'EndDialog' THEN
-        INSERT INTO {schema}.transmission (handle, to_service, sequence, type, body, link_id)
+        INSERT INTO {schema}.known_transmission (handle, to_service, sequence, type, body, link_id)
         VALUES (own.handle, own.to_services[1], own.send_sequence, tells, '', own.link_id);
         UPDATE {schema}.endpoints AS known SET send_sequence = known.send_sequence + 1 WHERE known.handle = own.handle;
     ELSE

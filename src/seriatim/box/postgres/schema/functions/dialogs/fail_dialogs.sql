@@ -31,7 +31,7 @@ BEGIN
         set_aside := set_aside || gone;
         PERFORM {schema}.happen(own.handle, 'invalid comes', NULL, {INVALID_CODE}, own.why);
         CONTINUE WHEN own.is_monolog;
-        DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS known
+        DELETE FROM {schema}.known_transmission AS one USING {schema}.endpoints AS known
         WHERE one.handle = known.handle AND known.conversation_id = own.conversation_id;
         IF own.link_id IS NOT NULL THEN
             PERFORM {schema}.say(

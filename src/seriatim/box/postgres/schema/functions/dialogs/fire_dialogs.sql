@@ -34,7 +34,7 @@ BEGIN
             ) INTO free
             FROM {schema}.endpoints AS known WHERE known.conversation_id = one.conversation_id;
             CONTINUE WHEN NOT free;
-            DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = ANY (sides);
+            DELETE FROM {schema}.known_transmission AS waiting WHERE waiting.handle = ANY (sides);
             FOR side IN
                 SELECT known.* FROM {schema}.endpoints AS known WHERE known.handle = ANY (sides)
             LOOP

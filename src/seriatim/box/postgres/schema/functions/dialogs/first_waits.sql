@@ -3,6 +3,6 @@
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.first_waits(of_handle uuid, its_service text) RETURNS boolean
 RETURN (
-    SELECT one.sequence = 0 FROM {schema}.transmission AS one
+    SELECT one.sequence = 0 FROM {schema}.known_transmission AS one
     WHERE one.to_service = its_service COLLATE "C" AND one.handle = of_handle ORDER BY one.transmission_id LIMIT 1
 );

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.is_acknowledged(
     of_handle uuid, of_conversation uuid, as_initiator boolean, over_link integer
 ) RETURNS boolean
-RETURN NOT EXISTS (SELECT FROM {schema}.links AS one WHERE one.link_id = over_link) OR NOT EXISTS (SELECT FROM {schema}.transmission AS one WHERE one.handle = of_handle)
+RETURN NOT EXISTS (SELECT FROM {schema}.known_links AS one WHERE one.link_id = over_link) OR NOT EXISTS (SELECT FROM {schema}.known_transmission AS one WHERE one.handle = of_handle)
     AND NOT EXISTS (
         SELECT FROM {schema}.dialog_records AS one
         WHERE one.conversation_id = of_conversation AND one.is_initiator = as_initiator

@@ -5,7 +5,7 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     RETURN EXISTS (
-        SELECT FROM {schema}.services AS place JOIN {schema}.transmission AS one ON one.to_service = place.service
+        SELECT FROM {schema}.known_services AS place JOIN {schema}.known_transmission AS one ON one.to_service = place.service
         WHERE place.queue_id = of_queue
     );
 END

@@ -5,6 +5,9 @@ AS $function$
 BEGIN
     PERFORM {schema}.permit_anything();
     RETURN EXISTS (SELECT FROM {schema}.endpoints AS known WHERE known.due_at <= clock_timestamp())
-        OR EXISTS (SELECT FROM {schema}.dialog_inbox);
+        OR EXISTS (
+            SELECT FROM {schema}.dialog_inbox AS come
+            WHERE coalesce(come.failed_at < clock_timestamp() - interval '1 minute', TRUE)
+        );
 END
 $function$;

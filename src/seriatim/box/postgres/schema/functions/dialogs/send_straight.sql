@@ -28,7 +28,7 @@ BEGIN
         INTO one
         FROM {schema}.endpoints AS own
         JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
-        JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
+        JOIN {schema}.known_contracts AS agreed ON agreed.contract = own.contract
         JOIN {schema}.endpoints AS far
             ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
             AND far.service = own.to_services[1] COLLATE "C"
@@ -39,7 +39,7 @@ BEGIN
                 'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
             )
             AND NOT EXISTS (
-                SELECT FROM {schema}.transmission AS before
+                SELECT FROM {schema}.known_transmission AS before
                 WHERE before.to_service = far.service AND before.handle = own.handle
             )
         FOR KEY SHARE OF far;
@@ -47,7 +47,7 @@ BEGIN
         -- A dialog gets its other side with its first message, unless that would be refused. A dialog that
         -- the transaction itself has begun can't be ended by others meanwhile.
         PERFORM {schema}.add_targets(ARRAY[of_handle])
-        FROM {schema}.endpoints AS own JOIN {schema}.contracts AS agreed USING (contract)
+        FROM {schema}.endpoints AS own JOIN {schema}.known_contracts AS agreed USING (contract)
         WHERE own.handle = of_handle AND own.begun_by = pg_current_xact_id() AND own.state = 'SO'
             AND NOT own.is_monolog AND NOT own.retains
             AND (own.expires_at > clock_timestamp()) IS NOT FALSE

@@ -16,13 +16,13 @@ BEGIN
             waiting.handle, waiting.to_service, own.conversation_id, own.is_initiator, own.is_monolog, place.queue_id,
             {schema}.whole_number(home.definition -> 'max_messages') AS most
         FROM (
-            SELECT handle, to_service, min(transmission_id) AS since FROM {schema}.transmission
+            SELECT handle, to_service, min(transmission_id) AS since FROM {schema}.known_transmission
             WHERE of_queues IS NULL OR to_service IN (
-                SELECT known.service FROM {schema}.services AS known WHERE known.queue_id = ANY (of_queues)
+                SELECT known.service FROM {schema}.known_services AS known WHERE known.queue_id = ANY (of_queues)
             ) GROUP BY handle, to_service
         ) AS waiting
         JOIN {schema}.endpoints AS own USING (handle)
-        JOIN {schema}.services AS place ON place.service = waiting.to_service
+        JOIN {schema}.known_services AS place ON place.service = waiting.to_service
         JOIN {schema}.queues AS home ON home.queue_id = place.queue_id
         WHERE own.link_id IS NULL AND (place.definition -> 'contracts' ? own.contract OR NOT own.is_initiator)
         ORDER BY waiting.since
@@ -49,9 +49,9 @@ BEGIN
             AND far.service = one.to_service FOR NO KEY UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND OR other.state NOT IN ('SI', 'CO') AND NOT one.is_monolog;
         WITH sent AS (
-            DELETE FROM {schema}.transmission AS waiting
+            DELETE FROM {schema}.known_transmission AS waiting
             WHERE waiting.transmission_id IN (
-                SELECT known.transmission_id FROM {schema}.transmission AS known
+                SELECT known.transmission_id FROM {schema}.known_transmission AS known
                 WHERE known.handle = one.handle AND known.to_service = one.to_service
                 ORDER BY known.transmission_id LIMIT room
             )
@@ -75,7 +75,7 @@ BEGIN
                 PERFORM {schema}.become(gathered.receivers[1], 'DI');
             END IF;
             IF one.is_monolog AND NOT EXISTS (
-                SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle
+                SELECT FROM {schema}.known_transmission AS waiting WHERE waiting.handle = one.handle
             ) THEN
                 PERFORM {schema}.become(one.handle, 'CD');
             END IF;

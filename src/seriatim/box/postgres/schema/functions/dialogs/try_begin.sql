@@ -17,7 +17,7 @@ BEGIN
     PERFORM {schema}.permit('receive', ARRAY[]::integer[]);
     PERFORM {schema}.hold_definitions();
     SELECT known.queue_id, coalesce((known.definition ->> 'retention')::boolean, FALSE) AS retains INTO own
-    FROM {schema}.services AS known WHERE known.service = from_service COLLATE "C" AND known.queue_id IS NOT NULL;
+    FROM {schema}.known_services AS known WHERE known.service = from_service COLLATE "C" AND known.queue_id IS NOT NULL;
     refused := 'usage';
     IF own IS NULL THEN
         what := format('there is no service "%s"', left(from_service, 300));
@@ -25,7 +25,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM {schema}.permit('receive', ARRAY[own.queue_id]);
-    IF NOT EXISTS (SELECT FROM {schema}.contracts AS known WHERE known.contract = by_contract COLLATE "C") THEN
+    IF NOT EXISTS (SELECT FROM {schema}.known_contracts AS known WHERE known.contract = by_contract COLLATE "C") THEN
         what := format('there is no contract "%s"', left(by_contract, 300));
         remedy := 'define it';
         RETURN;

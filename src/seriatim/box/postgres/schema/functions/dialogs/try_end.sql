@@ -44,16 +44,16 @@ BEGIN
     END IF;
     -- In a state that an end doesn't change, it has been said, and may be on its way.
     IF what_verb <> 'end' AND rule.becomes <> rule.state THEN
-        DELETE FROM {schema}.transmission AS one WHERE one.handle = of_handle;
+        DELETE FROM {schema}.known_transmission AS one WHERE one.handle = of_handle;
     END IF;
     -- No receiver exists for it any more; a service that takes the first message may still come.
-    DELETE FROM {schema}.transmission AS one
+    DELETE FROM {schema}.known_transmission AS one
     WHERE one.handle = of_handle AND NOT EXISTS (
         SELECT FROM {schema}.endpoints AS other
         WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
             AND other.service = one.to_service AND other.state NOT IN ('DO', 'ER', 'CD')
     ) AND NOT (own.is_initiator AND {schema}.first_waits(of_handle, one.to_service));
-    waits := EXISTS (SELECT FROM {schema}.transmission AS one WHERE one.handle = of_handle);
+    waits := EXISTS (SELECT FROM {schema}.known_transmission AS one WHERE one.handle = of_handle);
     IF what_verb <> 'clean up' AND (NOT own.is_monolog OR own.is_initiator) AND rule.becomes <> rule.state THEN
         FOR far IN
             SELECT known.handle, known.state, known.service FROM {schema}.endpoints AS known
@@ -62,7 +62,7 @@ BEGIN
         LOOP
             -- If messages are on their way, the end follows them.
             CONTINUE WHEN waits AND EXISTS (
-                SELECT FROM {schema}.transmission AS one
+                SELECT FROM {schema}.known_transmission AS one
                 WHERE one.to_service = far.service AND one.handle = of_handle
             );
             PERFORM {schema}.happen(
@@ -72,9 +72,9 @@ BEGIN
             told := told OR far.state IN ('SI', 'CO');
         END LOOP;
         IF waits AND rule.tells = 'EndDialog' THEN
-            INSERT INTO {schema}.transmission (handle, to_service, sequence, type, body)
+            INSERT INTO {schema}.known_transmission (handle, to_service, sequence, type, body)
             SELECT of_handle, one.to_service, own.send_sequence, rule.tells, ''
-            FROM (SELECT DISTINCT known.to_service FROM {schema}.transmission AS known
+            FROM (SELECT DISTINCT known.to_service FROM {schema}.known_transmission AS known
                 WHERE known.handle = of_handle) AS one;
         END IF;
     END IF;
@@ -91,7 +91,7 @@ BEGIN
     IF becomes IN ('DO', 'CD') THEN
         PERFORM {schema}.drop_unread(of_handle, in_hand, NULL);
         -- Messages on their way to it, because its queue is full, are deleted as well.
-        DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS other
+        DELETE FROM {schema}.known_transmission AS one USING {schema}.endpoints AS other
         WHERE other.conversation_id = own.conversation_id AND other.is_initiator <> own.is_initiator
             AND one.handle = other.handle AND one.to_service = own.service;
     END IF;

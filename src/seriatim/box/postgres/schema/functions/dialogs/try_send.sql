@@ -19,7 +19,8 @@ BEGIN
     PERFORM FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles) ORDER BY known.handle FOR NO KEY UPDATE;
     SELECT
         array_agg(known.queue_id) AS queue_ids, bool_or(known.state = 'SO') AS begins,
-        array_agg(known.conversation_id) AS conversations, bool_or(known.link_id IS NOT NULL) AS goes_far
+        array_agg(known.conversation_id) AS conversations, 
+        array_agg(known.to_services[1]) FILTER (WHERE known.link_id IS NOT NULL) AS far_services
     INTO own FROM {schema}.endpoints AS known WHERE known.handle = ANY (handles);
     PERFORM {schema}.permit('receive', coalesce(own.queue_ids, ARRAY[]::integer[]));
     SELECT
@@ -49,7 +50,7 @@ BEGIN
     INTO wrong
     FROM unnest(handles, kinds, bodies) WITH ORDINALITY AS one (handle, type, body, place)
     LEFT JOIN {schema}.endpoints AS known USING (handle)
-    LEFT JOIN {schema}.contracts AS agreed USING (contract)
+    LEFT JOIN {schema}.known_contracts AS agreed USING (contract)
     LEFT JOIN {schema}.dialog_rules AS rule
         ON rule.verb = 'send' AND rule.state = {schema}.state_now(known.state, known.expires_at)
     CROSS JOIN LATERAL (SELECT agreed.definition -> 'types' ->> one.type AS who) AS sender
@@ -63,11 +64,7 @@ BEGIN
         remedy := wrong.remedy;
         RETURN;
     END IF;
-    IF own.goes_far AND NOT {schema}.is_owner() THEN
-        refused := 'refused';
-        what := 'a service of another box gets messages from the owner of this box only';
-        RETURN;
-    END IF;
+    PERFORM {schema}.permit_sending(own.far_services) WHERE own.far_services IS NOT NULL;
     IF own.begins THEN
         PERFORM {schema}.add_targets(handles);
     END IF;
@@ -104,11 +101,11 @@ BEGIN
             ON far.conversation_id = counted.conversation_id AND far.is_initiator <> counted.is_initiator
             AND far.service = address.to_service COLLATE "C"
         CROSS JOIN LATERAL (SELECT EXISTS (
-            SELECT FROM {schema}.transmission AS one
+            SELECT FROM {schema}.known_transmission AS one
             WHERE one.to_service = address.to_service COLLATE "C" AND one.handle = given.handle
         ) AS waits) AS before
     ), waiting AS (
-        INSERT INTO {schema}.transmission (handle, to_service, sequence, type, content_type, body, link_id)
+        INSERT INTO {schema}.known_transmission (handle, to_service, sequence, type, content_type, body, link_id)
         SELECT handle, to_service, sequence, type, content_type, body, link_id
         FROM addressed WHERE becomes = 'waits' ORDER BY place
     ), kept AS (

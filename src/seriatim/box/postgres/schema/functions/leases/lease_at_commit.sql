@@ -8,7 +8,7 @@ BEGIN
     IF FOUND THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM {schema}.services WHERE queue_id = NEW.queue_id;
+    PERFORM FROM {schema}.known_services WHERE queue_id = NEW.queue_id;
     IF FOUND THEN
         RAISE EXCEPTION 'messages of a service''s queue can''t stay in hand beyond the transaction' USING
             ERRCODE = 'SQ006',

@@ -25,7 +25,7 @@ BEGIN
     DELETE FROM {schema}.link_streams_out WHERE TRUE;
     DELETE FROM {schema}.link_streams_in WHERE TRUE;
     DELETE FROM {schema}.link_numbers WHERE TRUE;
-    UPDATE {schema}.links SET peer = NULL, role = NULL, public_key = NULL, traces = FALSE, replayed_through = 0
+    UPDATE {schema}.known_links SET peer = NULL, role = NULL, public_key = NULL, traces = FALSE, replayed_through = 0
     WHERE TRUE;
     RETURN gone;
 END

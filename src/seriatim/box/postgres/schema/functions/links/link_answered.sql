@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.link_answered(of_link integer, frame bytea, 
 AS $function$
 DECLARE
     head record;
-    its_link {schema}.links;
+    its_link {schema}.known_links;
     base bigint;
     heap bigint;
     told record;
@@ -22,7 +22,7 @@ BEGIN
     END IF;
     PERFORM set_config('plan_cache_mode', {schema}.link_plans(head.rows), TRUE),
         set_config('synchronous_commit', 'off', TRUE);
-    SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
+    SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     keeps := coalesce((its_link.definition ->> 'keep_sent')::double precision, 0) > 0;
     base := 64 + 24 * head.ranges;
     heap := base + 72 * head.rows + 48 * head.messages;
@@ -95,7 +95,7 @@ BEGIN
         SELECT of_link, TRUE, there.incarnation, there.number, there.begins
         FROM unnest(known.incarnations, known.numbers, known.begins) AS there (incarnation, number, begins)
         ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET highest = greatest(here.highest, excluded.highest);
-        UPDATE {schema}.links SET replayed_through = (SELECT last_value FROM {schema}.entry_ids)
+        UPDATE {schema}.known_links SET replayed_through = (SELECT last_value FROM {schema}.entry_ids)
         WHERE link_id = of_link;
         PERFORM {schema}.link_note_restored(
             of_link, 'the other box knows a stream that this one doesn''t: this box seems to have gone back', NULL,
@@ -229,8 +229,8 @@ BEGIN
     PERFORM {schema}.link_end(of_link, array_agg(one.stream_id))
     FROM unnest(fate.ids, fate.decisions) AS one (stream_id, decision)
     WHERE one.decision IN ({decision.OVER}, {decision.LOST}) HAVING count(*) > 0;
-    UPDATE {schema}.links SET sent = sent + acknowledged WHERE link_id = of_link AND acknowledged > 0;
-    UPDATE {schema}.links AS link SET far_groups = link.far_groups || there.groups
+    UPDATE {schema}.known_links SET sent = sent + acknowledged WHERE link_id = of_link AND acknowledged > 0;
+    UPDATE {schema}.known_links AS link SET far_groups = link.far_groups || there.groups
     FROM (
         SELECT jsonb_object_agg(stream.queue_id, one.reason) AS groups
         FROM unnest(fate.ids, fate.decisions, fate.reasons) AS one (stream_id, decision, reason)

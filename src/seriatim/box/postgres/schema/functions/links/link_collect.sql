@@ -8,13 +8,13 @@ DECLARE
     place record;
     portion record;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
-    its_link {schema}.links;
+    its_link {schema}.known_links;
     too_large CONSTANT bigint := 600000000;
     stopped integer[];
     ahead bigint;
     collected bigint := 0;
 BEGIN
-    SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
+    SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     ahead := (
         SELECT coalesce(sum(known.ahead_bytes), 0) FROM {schema}.link_streams_out AS known
         WHERE known.link_id = of_link AND known.acked < known.sent

@@ -17,17 +17,17 @@ DECLARE
     bodies bytea[] := '{}';
     gone bigint[] := '{}';
 BEGIN
-    IF (SELECT known.version < 2 FROM {schema}.links AS known WHERE known.link_id = of_link) THEN
+    IF (SELECT known.version < 2 FROM {schema}.known_links AS known WHERE known.link_id = of_link) THEN
         RETURN 0;
     END IF;
     FOR side IN
         SELECT own.*, {schema}.dialog_key(own.conversation_id, own.is_initiator) AS key,
             agreed.definition -> 'types' AS types
         FROM (
-            SELECT DISTINCT waiting.handle FROM {schema}.transmission AS waiting WHERE waiting.link_id = of_link
+            SELECT DISTINCT waiting.handle FROM {schema}.known_transmission AS waiting WHERE waiting.link_id = of_link
         ) AS waiting
         JOIN {schema}.endpoints AS own USING (handle)
-        JOIN {schema}.contracts AS agreed USING (contract)
+        JOIN {schema}.known_contracts AS agreed USING (contract)
         FOR NO KEY UPDATE OF own SKIP LOCKED
     LOOP
         EXIT WHEN left_bytes <= 0 OR cardinality(ids) >= at_most;
@@ -45,7 +45,7 @@ BEGIN
         END IF;
         chain := side.send_chain;
         FOR one IN
-            SELECT waiting.* FROM {schema}.transmission AS waiting
+            SELECT waiting.* FROM {schema}.known_transmission AS waiting
             WHERE waiting.handle = side.handle ORDER BY waiting.transmission_id LIMIT {WINDOW}
         LOOP
             EXIT WHEN left_bytes <= 0;
@@ -75,7 +75,7 @@ BEGIN
             opened_in = side.opened_in, number = side.number, send_chain = chain
         WHERE known.handle = side.handle;
     END LOOP;
-    DELETE FROM {schema}.transmission AS waiting WHERE waiting.transmission_id = ANY (gone);
+    DELETE FROM {schema}.known_transmission AS waiting WHERE waiting.transmission_id = ANY (gone);
     FOR one IN
         DELETE FROM {schema}.dialog_records AS said
         WHERE said.link_id = of_link AND NOT EXISTS (

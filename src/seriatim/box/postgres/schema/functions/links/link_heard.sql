@@ -2,14 +2,14 @@
 CREATE OR REPLACE FUNCTION {schema}.link_heard(of_link integer, incarnation bigint, highest integer) RETURNS text
 AS $function$
 DECLARE
-    known bigint := (SELECT one.peer_incarnation FROM {schema}.links AS one WHERE one.link_id = of_link);
+    known bigint := (SELECT one.peer_incarnation FROM {schema}.known_links AS one WHERE one.link_id = of_link);
 BEGIN
-    UPDATE {schema}.links AS one SET version = highest WHERE one.link_id = of_link AND one.version <> highest;
+    UPDATE {schema}.known_links AS one SET version = highest WHERE one.link_id = of_link AND one.version <> highest;
     IF known < incarnation THEN
-        UPDATE {schema}.links AS one SET peer_incarnation = greatest(one.peer_incarnation, incarnation)
+        UPDATE {schema}.known_links AS one SET peer_incarnation = greatest(one.peer_incarnation, incarnation)
         WHERE one.link_id = of_link;
     ELSIF known > incarnation THEN
-        UPDATE {schema}.links AS one SET older_at = clock_timestamp(), older_incarnation = incarnation
+        UPDATE {schema}.known_links AS one SET older_at = clock_timestamp(), older_incarnation = incarnation
         WHERE one.link_id = of_link;
         RETURN format(
             'a box with this id was here as incarnation %s, and this is %s: two live under one id, or the newer one is gone and an older state of it is back. '

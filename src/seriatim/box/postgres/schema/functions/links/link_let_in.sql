@@ -8,7 +8,7 @@ BEGIN
         'GRANT EXECUTE ON FUNCTION %s, %s TO %s', '{schema}.link_push(bytea)'::regprocedure,
         '{schema}.link_fetch(bytea)'::regprocedure, who
     );
-    IF EXISTS (SELECT FROM {schema}.links WHERE role = who AND traces) THEN
+    IF EXISTS (SELECT FROM {schema}.known_links WHERE role = who AND traces) THEN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', '{schema}.link_trace(bytea)'::regprocedure, who);
     ELSIF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who) THEN
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %s', '{schema}.link_trace(bytea)'::regprocedure, who);

@@ -9,7 +9,7 @@ AS $function$
 DECLARE
     most_places CONSTANT integer := 20;
     most_faults CONSTANT integer := 50;
-    its_link {schema}.links;
+    its_link {schema}.known_links;
     of_space text := 'link:' || home || ':' || its_space;
     came_at timestamptz := (
         SELECT known.published_at FROM {schema}.message_ids AS known
@@ -20,7 +20,7 @@ BEGIN
     IF came_at IS NULL THEN
         RETURN '{}';
     END IF;
-    SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
+    SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     SELECT one.arrival_id, one.position, one.type, one.location, one.epoch, one.number INTO stored
     FROM {schema}.stored_messages AS one
     WHERE one.message_id = its_id AND one.id_space = of_space AND one.received_at = came_at LIMIT 1;

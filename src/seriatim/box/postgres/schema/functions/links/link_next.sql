@@ -8,7 +8,7 @@ CREATE OR REPLACE FUNCTION {schema}.link_next(
 )
 AS $function$
 DECLARE
-    its_link {schema}.links;
+    its_link {schema}.known_links;
     keeps interval;
     idle interval;
     collected bigint;
@@ -23,7 +23,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM {schema}.link_durable();
-    SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
+    SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     IF its_link.peer IS NULL THEN
         RETURN;
     END IF;
@@ -99,7 +99,7 @@ BEGIN
     WHERE stream.stream_id = ANY (asked.ids);
     -- A row is written, so the log is on disk up to here when the batch leaves. A batch without streams has only
     -- earlier durable facts.
-    UPDATE {schema}.links SET sent_at = clock_timestamp()
+    UPDATE {schema}.known_links SET sent_at = clock_timestamp()
     WHERE link_id = of_link
         AND (asked.ids IS NOT NULL OR sent_at IS NULL OR sent_at < clock_timestamp() - interval '30 seconds');
 

@@ -11,7 +11,7 @@ BEGIN
     INSERT INTO {schema}.operator_log (actor, action, queue, group_key, reason, details)
     SELECT 'seriatim', 'stream restored', of_queue, of_group, its_reason,
         jsonb_build_object('link', one.link, 'box', one.peer) || its_details
-    FROM {schema}.links AS one WHERE one.link_id = of_link
+    FROM {schema}.known_links AS one WHERE one.link_id = of_link
     RETURNING operation_id INTO operation;
     INSERT INTO {schema}.events (queue_id, group_key, incarnation, kind, first, last, count, at, operation_id)
     SELECT place.queue_id, of_group, coalesce(known.incarnation, place.incarnation), 'restored',
@@ -34,6 +34,6 @@ BEGIN
         WHERE come.conversation_id = side.conversation_id AND come.to_initiator = side.is_initiator
             AND come.said = '{"kind": "restored"}'
     );
-    UPDATE {schema}.links SET restored = restored + 1 WHERE link_id = of_link;
+    UPDATE {schema}.known_links SET restored = restored + 1 WHERE link_id = of_link;
 END
 $function$;

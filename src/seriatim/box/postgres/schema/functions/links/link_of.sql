@@ -3,7 +3,7 @@
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_of(sender uuid, of_public_key bytea) RETURNS integer
 RETURN (
-    SELECT one.link_id FROM {schema}.links AS one
+    SELECT one.link_id FROM {schema}.known_links AS one
     WHERE one.peer = sender AND CASE
         WHEN of_public_key IS NULL THEN one.role = to_regrole(quote_ident({schema}.caller()))
         ELSE one.public_key = of_public_key

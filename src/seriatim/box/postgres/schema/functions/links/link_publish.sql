@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION {schema}.link_publish(
 AS $function$
 DECLARE
     most_boxes CONSTANT integer := {MOST_BOXES};
-    its_name text := (SELECT one.link FROM {schema}.links AS one WHERE one.link_id = of_link);
+    its_name text := (SELECT one.link FROM {schema}.known_links AS one WHERE one.link_id = of_link);
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     come record;
     arrival bigint;

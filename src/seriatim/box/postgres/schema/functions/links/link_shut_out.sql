@@ -2,7 +2,7 @@
 CREATE OR REPLACE FUNCTION {schema}.link_shut_out(who regrole) RETURNS void
 AS $function$
 BEGIN
-    IF EXISTS (SELECT FROM {schema}.links WHERE role = who) OR NOT EXISTS (SELECT FROM pg_roles WHERE oid = who) THEN
+    IF EXISTS (SELECT FROM {schema}.known_links WHERE role = who) OR NOT EXISTS (SELECT FROM pg_roles WHERE oid = who) THEN
         RETURN;
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who) THEN

@@ -17,8 +17,8 @@ BEGIN
     IF (
         said ->> 'kind' IN ('number', 'check', 'error', 'gone')
         AND said ->> 'conversation' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-        AND jsonb_typeof(said -> 'initiator') = 'boolean' AND jsonb_array_length(said -> 'number') = 2
-        AND said #>> '{number,0}' ~ '^[1-9]\d{0,14}$' AND said #>> '{number,1}' ~ '^[1-9]\d{0,14}$'
+        AND jsonb_typeof(said -> 'initiator') = 'boolean' AND jsonb_typeof(said -> 'number') = 'array'
+        AND jsonb_array_length(said -> 'number') = 2 AND said #>> '{number,0}' ~ '^[1-9]\d{0,14}$' AND said #>> '{number,1}' ~ '^[1-9]\d{0,14}$'
     ) IS NOT TRUE THEN
         RETURN wrong;
     END IF;
@@ -34,16 +34,19 @@ BEGIN
         ) IS NOT TRUE THEN wrong END;
     ELSIF (
         said ->> 'sequence' ~ '^\d{1,15}$' AND said ->> 'got' ~ '^\d{1,15}$' AND said ->> 'chain' ~ '^[0-9a-f]{64}$'
-        AND (said ->> 'priority')::bigint BETWEEN 1 AND 10 AND length(said ->> 'type') <= 128
+        AND said ->> 'priority' ~ '^([1-9]|10)$' AND length(said ->> 'type') <= 128
         AND length(said ->> 'contract') BETWEEN 1 AND 128 AND length(said ->> 'service') BETWEEN 1 AND 128
-        AND (said -> 'lifetime' = 'null' OR (said ->> 'lifetime')::double precision BETWEEN 0 AND 864000000)
+        AND (
+            said -> 'lifetime' = 'null'
+            OR jsonb_typeof(said -> 'lifetime') = 'number' AND (said ->> 'lifetime')::numeric BETWEEN 0 AND 864000000
+        )
         AND (said ->> 'type' <> '' OR said ->> 'kind' = 'check')
     ) IS NOT TRUE OR said ->> 'type' IN ('Error', 'Timer') THEN
         RETURN wrong;
     ELSIF own.far_service <> said ->> 'service' OR NOT EXISTS (
-        SELECT FROM {schema}.links AS one WHERE one.link_id = of_link AND (
+        SELECT FROM {schema}.known_links AS one WHERE one.link_id = of_link AND (
             said ->> 'service' = ANY (one.services) OR EXISTS (
-                SELECT FROM {schema}.services AS known
+                SELECT FROM {schema}.known_services AS known
                 WHERE known.service = (said ->> 'service') COLLATE "C" AND known.queue_id IS NULL
                     AND known.definition -> 'at' ? one.link
             )
@@ -53,8 +56,8 @@ BEGIN
     END IF;
     IF own.link_id IS NULL AND (said ->> 'initiator')::boolean AND said -> 'sequence' = '0' THEN
         SELECT known.queue_id, known.definition, agreed.definition -> 'types' AS types INTO place
-        FROM {schema}.services AS known
-        LEFT JOIN {schema}.contracts AS agreed ON agreed.contract = (said ->> 'contract') COLLATE "C"
+        FROM {schema}.known_services AS known
+        LEFT JOIN {schema}.known_contracts AS agreed ON agreed.contract = (said ->> 'contract') COLLATE "C"
         WHERE known.service = (said ->> 'far_service') COLLATE "C" AND known.queue_id IS NOT NULL;
         IF place.queue_id IS NULL THEN
             RETURN format('there is no service "%s"', said ->> 'far_service');

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.link_take(of_link integer, frame bytea, OUT 
 AS $function$
 DECLARE
     head record;
-    its_link {schema}.links;
+    its_link {schema}.known_links;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     disabled text := {schema}.disabled_because();
     is_busy boolean;
@@ -32,7 +32,7 @@ DECLARE
 BEGIN
     SELECT * INTO head FROM {schema}.link_head(frame);
     PERFORM {schema}.link_check(head.kind = 1, 'a frame that should be a batch is something else');
-    SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
+    SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     PERFORM {schema}.link_durable();
     is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
     base := 64 + 24 * head.ranges;
@@ -468,7 +468,7 @@ BEGIN
         AS one (incarnation, number, name, key, event, known_received, lacks, after, of_dialogs)
     WHERE one.event;
     -- So that the transaction has a commit that flushes the log.
-    UPDATE {schema}.links SET received_at = clock_timestamp(), received = received + messages,
+    UPDATE {schema}.known_links SET received_at = clock_timestamp(), received = received + messages,
         replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0)
     WHERE link_id = of_link AND NOT is_busy AND (messages > 0 OR head.rows > 0 OR lost_incarnations IS NOT NULL);
 

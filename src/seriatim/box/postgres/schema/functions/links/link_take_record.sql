@@ -8,7 +8,7 @@ BEGIN ATOMIC
         WHERE own.conversation_id = (said ->> 'conversation')::uuid
             AND own.is_initiator <> (said ->> 'initiator')::boolean
     ), (
-        SELECT place.queue_id FROM {schema}.services AS place
+        SELECT place.queue_id FROM {schema}.known_services AS place
         WHERE place.service = (said ->> 'far_service') COLLATE "C"
     )), said, body, replayed;
 END;

@@ -18,7 +18,7 @@ BEGIN
     sender := head.sender;
     PERFORM {schema}.link_check(head.kind = 5, 'a frame that should ask for a trace is something else');
     of_link := (
-        SELECT one.link_id FROM {schema}.links AS one
+        SELECT one.link_id FROM {schema}.known_links AS one
         WHERE one.link_id = {schema}.link_of(head.sender, of_public_key) AND one.traces AND head.receiver = own
     );
     IF of_link IS NULL THEN

@@ -18,7 +18,7 @@ BEGIN
         SELECT CASE WHEN known.id_space ^@ 'link:' THEN substr(known.id_space, 6, 36)::uuid ELSE own END AS home,
             CASE WHEN known.id_space ^@ 'link:' THEN substr(known.id_space, 43) ELSE known.id_space END AS space
     ) AS asked
-    CROSS JOIN {schema}.links AS one
+    CROSS JOIN {schema}.known_links AS one
     WHERE known.message_id = its_id AND (of_space IS NULL OR known.id_space = of_space)
         AND one.definition IS NOT NULL AND one.peer IS NOT NULL
         AND EXISTS (SELECT FROM {schema}.queues AS place WHERE place.definition ->> 'at' = one.link)

@@ -6,7 +6,7 @@ RETURN ARRAY(
         'the queue "%s" groups by "%s" there and by "%s" here: the order of a group there isn''t kept on the way',
         place.queue, told.value, place.definition ->> 'group'
     )
-    FROM {schema}.links AS one
+    FROM {schema}.known_links AS one
     CROSS JOIN LATERAL jsonb_each_text(one.far_groups) AS told
     JOIN {schema}.queues AS place ON place.queue_id = told.key::integer
     WHERE one.link_id = of_link AND place.definition ->> 'at' = one.link

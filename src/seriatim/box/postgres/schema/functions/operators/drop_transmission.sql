@@ -10,10 +10,10 @@ BEGIN
     dialogs := 0;
     FOR one IN
         SELECT known.handle FROM {schema}.endpoints AS known
-        WHERE EXISTS (SELECT FROM {schema}.transmission AS waiting WHERE waiting.handle = known.handle)
+        WHERE EXISTS (SELECT FROM {schema}.known_transmission AS waiting WHERE waiting.handle = known.handle)
         ORDER BY known.handle FOR UPDATE
     LOOP
-        WITH gone AS (DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = one.handle RETURNING 1)
+        WITH gone AS (DELETE FROM {schema}.known_transmission AS waiting WHERE waiting.handle = one.handle RETURNING 1)
         SELECT messages + count(*) INTO messages FROM gone;
         dialogs := dialogs + 1;
         PERFORM {schema}.happen(one.handle, 'error comes', NULL, {COPY_CODE}, why);

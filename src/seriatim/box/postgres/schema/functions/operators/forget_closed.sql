@@ -10,11 +10,15 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
             AND (link_id IS NULL OR {schema}.is_acknowledged(handle, conversation_id, is_initiator, link_id))
-        RETURNING handle, queue_id, group_id, link_id, is_initiator, opened_in, number
+        RETURNING handle, queue_id, group_id, link_id, conversation_id, is_initiator, opened_in, number
+    ), silent AS (
+        UPDATE {schema}.link_streams_out AS stream SET last_used = '-infinity' FROM gone -- so it is closed next
+        WHERE gone.link_id IS NOT NULL AND stream.queue_id = 0
+            AND stream.key = {schema}.dialog_key(gone.conversation_id, gone.is_initiator)
     ), numbered AS (
         INSERT INTO {schema}.conversations AS known (link_id, is_ours, incarnation, over)
         SELECT gone.link_id, FALSE, gone.opened_in, range_agg(int8range(gone.number, gone.number, '[]'))
-        FROM gone JOIN {schema}.links USING (link_id)
+        FROM gone JOIN {schema}.known_links USING (link_id)
         WHERE gone.number IS NOT NULL AND NOT gone.is_initiator GROUP BY 1, 3
         ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET over = known.over + excluded.over
     ), uncounted AS (

@@ -2,5 +2,5 @@
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.transmission_size(OUT messages bigint, OUT dialogs bigint)
 BEGIN ATOMIC
-    SELECT count(*), count(DISTINCT handle) FROM {schema}.transmission;
+    SELECT count(*), count(DISTINCT handle) FROM {schema}.known_transmission;
 END;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.judge_sends(of_parts bigint[], by_contract text) RETURNS void
 AS $function$
     WITH agreed AS (
-        SELECT one.type, one.who FROM {schema}.contracts AS known
+        SELECT one.type, one.who FROM {schema}.known_contracts AS known
         CROSS JOIN LATERAL jsonb_each_text(known.definition -> 'types') AS one (type, who)
         WHERE known.contract = by_contract COLLATE "C"
     ), judged AS (

@@ -85,7 +85,7 @@ BEGIN
             gen_random_uuid(), 'SO', 5, FALSE, coalesce((home.definition ->> 'retention')::boolean, FALSE),
             beginning.over_link, CASE WHEN beginning.over_link IS NOT NULL THEN 0 END, {schema}.first_dialog_chain(beginning.conversation_id, FALSE),
             {schema}.first_dialog_chain(beginning.conversation_id, TRUE)
-        FROM beginning JOIN {schema}.services AS home ON home.service = from_service COLLATE "C"
+        FROM beginning JOIN {schema}.known_services AS home ON home.service = from_service COLLATE "C"
     ), noted AS (
         INSERT INTO {schema}.writer_dialogs AS noting (writer, key, handle, batch)
         SELECT of_writer, one.key, one.handle, of_batch

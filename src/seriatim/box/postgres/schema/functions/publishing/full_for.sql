@@ -10,7 +10,7 @@ DECLARE
     fills boolean := FALSE;
 BEGIN
     SELECT queue_id, queue, coalesce({schema}.whole_number(definition -> 'max_messages'), (
-            SELECT {schema}.whole_number(one.definition -> 'max_waiting') FROM {schema}.links AS one
+            SELECT {schema}.whole_number(one.definition -> 'max_waiting') FROM {schema}.known_links AS one
             WHERE one.link = queues.definition ->> 'at'
         )) AS most, definition #>> '{policy,name}' AS policy,
         definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION {schema}.keep_sequence() RETURNS trigger
 AS $function$
 BEGIN
     UPDATE {schema}.endpoints AS far SET far_sent = coalesce((
-        SELECT min(one.sequence) FROM {schema}.transmission AS one
+        SELECT min(one.sequence) FROM {schema}.known_transmission AS one
         WHERE one.handle = old.handle AND one.to_service = far.service
     ), old.send_sequence)
     WHERE far.conversation_id = old.conversation_id AND far.is_initiator <> old.is_initiator;

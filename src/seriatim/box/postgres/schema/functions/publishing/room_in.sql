@@ -13,7 +13,7 @@ BEGIN
         SELECT most - (
             SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = queue LIMIT most) AS counted
         ) - coalesce((
-            SELECT sum(stream.sent - stream.acked) FROM {schema}.links AS one
+            SELECT sum(stream.sent - stream.acked) FROM {schema}.known_links AS one
             JOIN {schema}.link_streams_out AS stream
                 ON stream.link_id = one.link_id AND stream.queue_id = queue AND stream.acked < stream.sent
         ), 0)::bigint

@@ -6,7 +6,7 @@ BEGIN
     PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     RETURN ARRAY(
         SELECT wanted FROM unnest(of_links) AS wanted
-        WHERE NOT EXISTS (SELECT FROM {schema}.links AS one WHERE one.link = wanted AND cardinality(one.queues) > 0)
+        WHERE NOT EXISTS (SELECT FROM {schema}.known_links AS one WHERE one.link = wanted AND cardinality(one.queues) > 0)
         ORDER BY wanted
     );
 END

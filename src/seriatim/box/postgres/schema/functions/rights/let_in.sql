@@ -1,5 +1,5 @@
--- Let a role call the functions that check its rights themselves, and with a right of operators read the views of its
--- queues.
+-- Let a role call the functions that check its rights themselves, and read the catalogue of dialogs as far as it has
+-- rights; with a right of operators also the views of its queues.
 CREATE OR REPLACE FUNCTION {schema}.let_in(who regrole) RETURNS void
 AS $function$
 DECLARE
@@ -13,6 +13,10 @@ BEGIN
     LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
     END LOOP;
+    EXECUTE format(
+        'GRANT SELECT ON {schema}.message_types, {schema}.contracts, {schema}.services, {schema}.links, {schema}.link_streams, '
+        '{schema}.transmission TO %s', who
+    );
     IF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who AND may = ANY ({schema}.giving('see'))) THEN
         RETURN;
     END IF;

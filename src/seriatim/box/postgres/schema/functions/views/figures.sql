@@ -254,6 +254,14 @@ BEGIN
     RETURN QUERY SELECT 'port_up', known.port, known.partition,
         (known.expires_at > clock_timestamp() AND known.problem IS NULL)::integer::double precision
     FROM {schema}.ports AS known;
+    RETURN QUERY SELECT what.figure, road.link, NULL::text, what.value
+    FROM {schema}.known_links AS road
+    LEFT JOIN {schema}.unanswered_dialogs('1 minute') AS late ON late.link = road.link AND late.problem IS NULL
+    CROSS JOIN LATERAL (
+        VALUES ('unanswered_dialogs', coalesce(late.dialogs, 0)::double precision),
+            ('unanswered_seconds', extract(epoch FROM clock_timestamp() - late.since)::double precision)
+    ) AS what (figure, value)
+    WHERE what.value IS NOT NULL;
     RETURN QUERY SELECT 'bytes', coalesce(parent.relname, class.relname)::text, NULL::text,
         sum(pg_total_relation_size(class.oid))::double precision
     FROM pg_class AS class
