@@ -220,6 +220,8 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
     """The columns by which a queue compares messages; None: it compares none. Without `compare` it is the body, and only where the last
     ones that left are remembered: a hash of each body costs more than putting it in order.
     """
+    if isinstance(queue.policy, UnitOfWork) and not queue.policy.once:
+        return queue.compare
     if not isinstance(queue.policy, Standard):
         return None
     if queue.compare is not None:
