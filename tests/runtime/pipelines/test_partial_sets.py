@@ -65,7 +65,7 @@ def read(folder: Path, kind: str) -> list[tuple[object, ...]]:
                     "partial": row["partial"] == "true",
                     "missing": json.loads(row["missing"]),
                 }
-                for row in csv.DictReader(part.open())
+                for row in csv.DictReader(part.read_text().splitlines())
             ]
     in_order = sorted(rows, key=lambda row: (row["group"], row["ordinal"]))  # type: ignore[arg-type,return-value]
     return [(row["text"], row["ordinal"], row["partial"], row["missing"]) for row in in_order]
