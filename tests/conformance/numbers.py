@@ -447,6 +447,14 @@ MARKERS = (
 
 BARE = (
     Case(
+        "unnumbered: a message without a number is no base, whatever another filter says",
+        "numbers 6",
+        Standard(),
+        (at(0, "g", 1, of(None, unnumbered=True, base_only=True), of(None, restarts=True, base_only=True), 1),),
+        numbers=Sequence(unnumbered="unnumbered", base_only="base_only", restarts="restarts"),
+        released={"g": [1, None, None, 1]},
+    ),
+    Case(
         "unnumbered: a status leaves at once, before what is held",
         "numbers 6",
         Standard(),
