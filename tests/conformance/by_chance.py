@@ -11,8 +11,6 @@ from typing import Any
 from seriatim import BestEffort, Fifo, Policy, Sequence, Standard, UnitOfWork
 from tests.conformance.case import Arrive, Case, Message, Result
 
-__all__ = ["BROUGHT", "fates", "numbered_by_chance", "placed_by_chance", "sets_by_chance"]
-
 
 def fates(result: Result) -> dict[int, tuple[Any, ...]]:
     """By message what became of it, and what its set lacks."""

@@ -19,8 +19,6 @@ from seriatim.kernel.groups.positions import ranked, ranks
 from seriatim.kernel.groups.state import Groups, Held, State
 from seriatim.kernel.resequence import new_state
 
-__all__ = ["positions_in", "with_ranks", "written"]
-
 
 def positions_in(remembered: bytes) -> list[bytes]:
     """The positions of which a group's state has ranks."""
