@@ -111,11 +111,10 @@ def _value(table: Table[Any], column: Column[Any]) -> str:
         return ""
     else:
         plain = kind.removesuffix(" | None")
-        told = (
-            "object"
-            if plain.startswith("Mapping")
-            else _TYPES.get(plain, "text" if re.fullmatch(r"\w+", plain) else "")
-        )
+        types = "object" if plain.startswith("Mapping") else ""
+        if re.fullmatch(r"\w+( \| \w+)*", plain):
+            types = " or ".join(dict.fromkeys(_TYPES.get(one, "text") for one in plain.split(" | ")))
+        told = types or _TYPES.get(plain, "")
     optional = " or null" if kind.endswith("| None") else ""
     return f"{told}{optional}"
 

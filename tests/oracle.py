@@ -29,7 +29,7 @@ from tests.oracle_groups import (
     moment_of,
     whole,
 )
-from tests.oracle_numbers import NumberedGroup, TurningGroup, read, says
+from tests.oracle_numbers import NumberedGroup, TurningGroup, position, read, says
 
 
 class Oracle:
@@ -54,6 +54,8 @@ class Oracle:
         self.numbered = isinstance(policy, Standard) and (
             policy.start in ("lowest", "told") or (sequence is not None and bool(set(sequence.says()) - {"void"}))
         )
+        self.by_position = isinstance(policy, BestEffort) and policy.by == "position"
+        self.reads = (sequence is not None or self.numbered) and not self.by_position
         self.region, self.message_id = region, message_id
         self.horizon = micros(3600.0 if horizon is None else horizon)
         if isinstance(policy, Standard) and policy.remember is None:
@@ -114,7 +116,8 @@ class Oracle:
             out.released.append((message.group, message.sequence, message.value, None, False))
             out.moments.append(self.now)
             return None
-        if self.sequence is not None or self.numbered:
+        number: Any
+        if self.reads:
             step = self.policy.increment if isinstance(self.policy, Standard) else 1
             is_valid = read(message, self.sequence or Sequence(), step)
             number = message.number if is_valid else None
@@ -147,7 +150,9 @@ class Oracle:
         found = message.value if self.compare is None else [message.value.get(self.compare)]
         return None if isinstance(message.value.get("content"), complex) else found
 
-    def number_of(self, message: Message) -> int | None:
+    def number_of(self, message: Message) -> Any:
+        if self.by_position:
+            return position(message, self.sequence or Sequence())
         if isinstance(self.policy, Fifo):
             return message.arrival
         by_time = isinstance(self.policy, BestEffort) and self.policy.by == "time"

@@ -58,6 +58,37 @@ def read(message: Message, sequence: Any, step: int) -> bool:
     return True
 
 
+def position(message: Message, sequence: Any) -> bytes | None:
+    """A message's position as it is compared; None if it has none."""
+    message.empty = message.void or bool(says(sequence.void, message.value))
+    several = isinstance(sequence.by, tuple)
+    parts = [says(name, message.value) for name in (sequence.by if several else (sequence.by,))]
+    if not any(part is not None for part in parts):
+        several, parts = False, [message.sequence]
+    if any(part is None or part in ("", b"") for part in parts):
+        return None
+    found = b"".join(map(part_of, parts)) if several else alone(parts[0], sequence.format == "digits")
+    return found if found and len(found) <= 64 else None
+
+
+def alone(part: Any, digits: bool) -> bytes | None:
+    """A position of one part."""
+    if isinstance(part, int) or digits:
+        text = str(part)
+        return text.zfill(64).encode() if text.isdecimal() and text.isascii() and len(text) <= 64 else None
+    return part.encode() if isinstance(part, str) else bytes(part)
+
+
+def part_of(part: Any) -> bytes:
+    """A part of several: a number, an LSN, text or bytes."""
+    if isinstance(part, str) and part.count("/") == 1:
+        high, low = part.split("/")
+        part = int(high, 16) * 2**32 + int(low, 16)
+    if isinstance(part, int):
+        return (part + 2**63).to_bytes(8, "big")
+    return (part.encode() if isinstance(part, str) else bytes(part)) + b"\0"
+
+
 def unwrap(message: Message, modulus: int, reference: int | None) -> bool:
     """Gives a message the numbers that it has through all turns; whether it is valid."""
     raw, last = message.number, message.through

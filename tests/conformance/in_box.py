@@ -42,7 +42,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.groups.numbers import VOID
+from seriatim.kernel.groups.numbers import VOID, by_position
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.outcome import Disposition, Events
@@ -69,6 +69,9 @@ _TYPE = MessageType(
         "message": "long",
         "content": "string",
         **dict.fromkeys(("through", "previous", "life"), "long"),
+        "position": "string",
+        "lsn": "string",
+        "index": "long",
         **dict.fromkeys(("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill", "void"), "boolean"),
     },
 )
@@ -110,7 +113,8 @@ def _sequence_of(case: Case, by: str) -> str | Sequence:
     says = Sequence(void="void") if case.numbers is None and case.has_voids else case.numbers
     if says is None:
         return by
-    return replace(says, by=by if says.previous is None else None, epoch=None if says.epoch is None else "life")
+    own = None if says.previous is not None else says.by or by
+    return replace(says, by=own, epoch=None if says.epoch is None else "life")
 
 
 class InBox:
@@ -383,6 +387,8 @@ class _Run:
             told += [
                 tuple_of_event(event) for one in take_step(sequencer, self.case, step, numbers) for event in one.events
             ]
+        if by_position(self.case.policy):  # which events of a box don't have
+            told = [(kind, group, None, None) for kind, group, *_ in told]
         for group in sequencer.groups():
             in_memory = [event for event in told if event[0] in REPORTS and event[1] == group]
             same(f"events of {group!r}", [event for event in reports if event[1] == group], in_memory)
@@ -396,6 +402,7 @@ class _Run:
                 (there.next, there.held, there.hole_since, there.ordinal, there.closing),
             )
             last = there.last_released
+            last = f"0x{last.hex()}" if isinstance(last, bytes) else last
             by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"
             same(f"last of {group!r}", here.last_released, micros(last) if by_time and last is not None else last)
             assert not here.locked

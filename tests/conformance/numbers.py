@@ -45,6 +45,11 @@ def status(sequence: Any = None) -> Message:
     return of(sequence, unnumbered=True)
 
 
+def placed(number: int, position: str | None, **properties: Any) -> Message:
+    """A message with a position; the number says where that is in the order."""
+    return of(number, position=position, **properties)
+
+
 SPANS = (
     Case(
         "spans: a message leaves when the next number is among those that it covers",
@@ -442,6 +447,14 @@ MARKERS = (
 
 BARE = (
     Case(
+        "unnumbered: a message without a number is no base, whatever another filter says",
+        "numbers 6",
+        Standard(),
+        (at(0, "g", 1, of(None, unnumbered=True, base_only=True), of(None, restarts=True, base_only=True), 1),),
+        numbers=Sequence(unnumbered="unnumbered", base_only="base_only", restarts="restarts"),
+        released={"g": [1, None, None, 1]},
+    ),
+    Case(
         "unnumbered: a status leaves at once, before what is held",
         "numbers 6",
         Standard(),
@@ -707,6 +720,131 @@ AGAIN = (
     ),
 )
 
+_ROUNDS = BestEffort(by="position", window=10, buffer=0)
+_TEXT = Sequence("position")
+
+POSITIONS = (
+    Case(
+        "positions: text is in order of its bytes",
+        "numbers 9",
+        _ROUNDS,
+        (
+            at(0, "g", placed(3, "01B"), placed(1, "01A"), placed(2, "01AZ"), placed(4, "é")),
+            at(20, "clock", placed(1, "a")),
+            at(21, "g", placed(2, "01AZ"), placed(4, "é"), placed(5, "é1")),
+        ),
+        numbers=_TEXT,
+        released={"g": [1, 2, 3, 4]},
+        late={"g": [2]},
+        held={"clock": [1], "g": [4, 5]},
+    ),
+    Case(
+        "positions: decimal text is in order of its value, of up to 64 digits",
+        "numbers 9",
+        _ROUNDS,
+        (
+            at(
+                0,
+                "g",
+                placed(3, "1" * 56),
+                placed(2, "10"),
+                placed(1, "0009"),
+                placed(4, "9" * 64),
+                of(None, position="x"),
+            ),
+            at(20, "clock", placed(1, "1")),
+            at(21, "g", placed(2, "11"), of(None, position="1" * 65), of(None)),
+        ),
+        note="Kinesis",
+        numbers=Sequence("position", format="digits"),
+        released={"g": [1, 2, 3, 4]},
+        late={"g": [2]},
+        held={"clock": [1]},
+        invalid={"g": [None, None, None]},
+    ),
+    Case(
+        "positions: of two parts, an LSN and an index",
+        "numbers 9",
+        _ROUNDS,
+        (
+            at(0, "g", of(3, lsn="0/16B3790", index=1), of(1, lsn="0/9", index=7), of(2, lsn="0/9", index=10)),
+            at(20, "clock", of(1, lsn="0/1", index=1)),
+            at(21, "g", of(4, lsn="1/0", index=-1), of(None, lsn="1/0"), of(2, lsn="0/9", index=11)),
+        ),
+        numbers=Sequence(["lsn", "index"]),
+        released={"g": [1, 2, 3]},
+        late={"g": [2]},
+        held={"clock": [1], "g": [4]},
+        invalid={"g": [None]},
+    ),
+    Case(
+        "positions: a round is a call, equal ones are no duplicates, and a late one leaves flagged",
+        "numbers 9",
+        BestEffort(by="position", late="deliver"),
+        (
+            at(0, "g", placed(2, "b"), placed(1, "a"), placed(2, "b")),
+            at(1, "g", placed(1, "a"), placed(2, "b"), placed(3, "c" * 64), of(None, position="d" * 65)),
+        ),
+        numbers=_TEXT,
+        released={"g": [1, 2, 2, Late(1), 2, 3]},
+        invalid={"g": [None]},
+    ),
+    Case(
+        "positions: a call takes the lowest ones",
+        "numbers 9",
+        BestEffort(by="position", max_rows=2),
+        (at(0, "g", placed(3, "c"), placed(1, "a"), placed(2, "b")), at(1, "g", placed(2, "bb"), placed(0, "A"))),
+        numbers=_TEXT,
+        released={"g": [1, 2, 2, 3]},
+        late={"g": [0]},
+    ),
+    Case(
+        "positions: what came after the highest of a round was fixed waits for the next one",
+        "numbers 9",
+        BestEffort(by="position", window=10, buffer=0.5),
+        (
+            at(0, "g", placed(3, "c")),
+            at(11, "g", placed(4, "d"), placed(1, "a"), placed(3, "c")),
+            at(20, "g", placed(2, "b")),
+            at(31, "clock", placed(1, "a")),
+        ),
+        numbers=_TEXT,
+        released={"g": [1, 3, 3, 4]},
+        late={"g": [2]},
+        held={"clock": [1]},
+    ),
+    Case(
+        "positions: a late one suspends its group, and leaves flagged",
+        "numbers 9",
+        BestEffort(by="position", window=10, buffer=0, late="suspend"),
+        (
+            at(0, "g", placed(2, "b")),
+            at(11, "g", placed(1, "a"), placed(4, "d"), placed(3, "c")),
+            Act("reset", "g", 11, {"next": 1}, refused=True),
+            Act("resume", "g", 12),
+            at(30, "clock", placed(1, "a")),
+        ),
+        numbers=_TEXT,
+        released={"g": [2, Late(1), 3, 4]},
+        held={"clock": [1]},
+    ),
+    Case(
+        "positions: a filter says which messages are voids",
+        "numbers 9",
+        _ROUNDS,
+        (
+            at(0, "g", placed(2, "b"), placed(1, "a", leaves_nothing=True)),
+            at(20, "g", placed(3, "c"), placed(1, "a", leaves_nothing=True)),
+            at(40, "clock", placed(1, "a")),
+        ),
+        numbers=Sequence("position", void="leaves_nothing"),
+        released={"g": [2, 3]},
+        late={"g": [1]},
+        void={"g": [1]},
+        held={"clock": [1]},
+    ),
+)
+
 NUMBERS = (
     SPANS
     + VOIDS_BY_FILTER
@@ -721,4 +859,5 @@ NUMBERS = (
     + SETS
     + PARTIAL
     + AGAIN
+    + POSITIONS
 )

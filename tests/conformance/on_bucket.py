@@ -27,6 +27,7 @@ from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.group_views import views
+from seriatim.spark.resequence.number_columns import SHOWN
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
 from seriatim.spark.resequence.stage import judged_here
 from seriatim.spark.state.cold_groups import ColdGroups
@@ -62,7 +63,7 @@ class OnBucket:
             fingerprint="of this test",
             buckets=1,
             region="region" if case.regions else None,
-            numbers=("overlaps", "unwrapped"),
+            numbers={name: name for name in SHOWN},
         )
         index = Index(self.plan.fingerprint)
         if case.start_from:
@@ -104,9 +105,7 @@ def run_acted(case: Case) -> Result:
             assert (answer["result"] == "refused") is step.refused, answer
         else:
             rows = engine.call(numbers, max(micros(case.messages[n].at) for n in numbers))
-        fates += [
-            Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row["overlaps"]) for row in rows
-        ]
+        fates += map(on_spark.fate_of, rows)
         told += engine.report.get("events", [])
     fates += [Fate(n, "held") for n in sorted(set(range(len(case.messages))) - {fate.message for fate in fates})]
     reports = [(one["event"], one["group"], one["first"], one["last"]) for one in told if one["event"] in REPORTS]
@@ -156,7 +155,7 @@ def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False
         rows = engine.call(numbers, watermark)
         if not calls and engine.due <= watermark:
             calls.append((range(0), watermark))  # as a timer does
-        mine = [Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row["overlaps"]) for row in rows]
+        mine = [on_spark.fate_of(row) for row in rows]
         if len(numbers):
             left.append(tuple(fate for fate in mine if fate.disposition == "released"))
         told += on_spark.conflicts_in(case, rows)
@@ -177,6 +176,7 @@ def _packet(case: Case, numbers: range) -> pa.Table:
         names.KEY: pa.array([None if one.group is None else one.group.encode() for _, one in some], pa.binary()),
         names.SEQUENCE: pa.array([None if one.reason else one.number for one in said], pa.int64()),
         names.PROBLEM: pa.array([int(one.reason) for one in said], pa.int32()),
+        names.POSITION: pa.array([one.position for one in said], pa.binary()),
         names.THROUGH: pa.array([one.through for one in said], pa.int64()),
         names.EPOCH: pa.array([one.epoch or 0 for one in said], pa.int64()),
         names.TIME: pa.array([micros(one.at) for _, one in some], pa.int64()),

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from seriatim import BestEffort, Fifo, Group, Queue, Sequence, Standard, Unordered
-from seriatim.kernel.groups.numbers import not_on_spark
+from seriatim import BestEffort, Fifo, Group, Policy, Queue, Sequence, Standard, UnitOfWork, Unordered
 from seriatim.spark import resequence
 from tests.conformance.case import Arrive, Case, Fate, Message, Result
 
@@ -31,6 +30,8 @@ _STEP, _END = "a step", "the end"
 
 #: The properties by which the cases say what numbers mean: a filter that is the name of one.
 FILTERS = ("base", "base_only", "restarts", "unnumbered", "leaves_nothing", "fill")
+
+_POSITIONS = ("index", "position", "lsn")
 
 SCHEMA = pa.schema(
     [
@@ -48,7 +49,8 @@ SCHEMA = pa.schema(
         ("content", pa.string()),
         ("region", pa.string()),
         ("id", pa.string()),
-        *((name, pa.int64()) for name in ("through", "previous", "epoch")),
+        *((name, pa.int64()) for name in ("through", "previous", "epoch", "index")),
+        *((name, pa.string()) for name in ("position", "lsn")),
         *((name, pa.bool_()) for name in FILTERS),
     ]
 )
@@ -57,7 +59,6 @@ SCHEMA = pa.schema(
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
     whys = (
-        (not_on_spark(case.policy) is not None, "Spark has none of its rule yet"),
         (case.has_actions, "an operator acts on it, which a frame can't see"),
         (not case.plain, "its keys, sequences or sizes have no column type in common"),
         (case.unwatched, "a batch looks at what it takes in"),
@@ -78,13 +79,17 @@ def queue_of(case: Case) -> Queue:
             unopened_timeout=case.unopened_timeout,
         ),
         sequence="moment" if by_time else "number" if case.numbers is None else by_column(case.numbers),
-        compare="content" if isinstance(case.policy, Standard) and not case.regions else None,
+        compare="content" if _compares(case.policy) and not case.regions else None,
     )
+
+
+def _compares(policy: Policy) -> bool:
+    return isinstance(policy, Standard) or (isinstance(policy, UnitOfWork) and not policy.once)
 
 
 def by_column(numbers: Sequence) -> Sequence:
     """What numbers mean, where the number of a message is in a column."""
-    return numbers if numbers.previous is not None else replace(numbers, by="number")
+    return numbers if numbers.previous is not None or numbers.by is not None else replace(numbers, by="number")
 
 
 def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
@@ -204,10 +209,17 @@ def _has_timers(case: Case) -> bool:
     return any(one is not None for one in (*periods, case.unopened_timeout))
 
 
+def fate_of(row: Mapping[str, Any]) -> Fate:
+    """What became of a message, from a decided row."""
+    lacks = tuple(row["missing"] or ()) if "missing" in row else None
+    assert row.get("partial") is None or row["partial"] or not lacks, row
+    return Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row.get("overlaps"), lacks)
+
+
 def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
     fates: dict[str, list[Fate]] = {}
     for row in rows:
-        fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"], row.get("overlaps"))
+        fate = fate_of(row)
         fates.setdefault(row["destination"], []).append(fate)
     return fates
 
@@ -235,7 +247,7 @@ def _row(case: Case, number: int, end: float) -> dict[str, Any]:
         "content": message.label,
         "region": message.properties.get("region"),
         "id": message.properties.get("id"),
-        **{name: message.properties.get(name) for name in ("through", "previous", "epoch", *FILTERS)},
+        **{name: message.properties.get(name) for name in ("through", "previous", "epoch", *_POSITIONS, *FILTERS)},
     }
 
 

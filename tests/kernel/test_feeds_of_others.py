@@ -171,3 +171,44 @@ def test_what_contradicts_itself_is_refused(wrong: Callable[[], Any], said: str)
 
 def test_a_queue_takes_a_sequence_that_only_names_the_number() -> None:
     assert sq.Queue("q", sq.Standard(), "g", sq.Sequence("n")).sequence == "n"  # type: ignore[arg-type]
+
+
+#: What a value says, and why its message is set aside; 5 was there before, of epoch 2.
+BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"through": "last"}, {"n": 6, "last": 5}, "the last number that it covers is below the first"),
+    ({"through": "last", "modulus": 8}, {"n": 6, "last": 3}, "more than half the modulus ahead"),
+    ({"modulus": 8}, {"n": 1}, "the sequence is half the modulus away: it may be above or below"),
+    ({"modulus": 8}, {"n": 8}, "the sequence is not a number below the modulus"),
+    ({"base": "base"}, {"base": True}, "a base needs the number through which it has everything"),
+    ({"epoch": "epoch"}, {"n": 6, "epoch": None}, "the epoch is missing, or is not a whole number"),
+    ({"epoch": "epoch"}, {"n": 6, "epoch": "new"}, "the epoch is missing, or is not a whole number"),
+    ({"epoch": "epoch"}, {"n": 6, "epoch": 1}, "its epoch is over"),
+    ({}, {}, "the sequence is missing"),
+]
+
+
+@pytest.mark.parametrize(("says", "value", "why"), BAD, ids=[f"{value}: {why}" for _, value, why in BAD])
+def test_what_can_not_be_judged_says_why_and_stops_nothing(
+    says: dict[str, Any], value: dict[str, Any], why: str
+) -> None:
+    s = sq.Sequencer(sq.Standard(start=5), sequence=sq.Sequence("n", **says))
+    s.offer([("g", None, {"n": 5, "epoch": 2})], now=0.0)
+    out = s.offer([("g", None, value), ("g", None, {"n": 6, "epoch": 2})], now=1.0)
+    (item,) = [*out.invalid, *out.late]
+    assert why in item.reason
+    assert [released.value["n"] for released in out.released] == [6]
+
+
+@pytest.mark.parametrize(
+    ("says", "value"),
+    [
+        ({"by": "n", "format": "digits"}, {"n": "12x"}),
+        ({"by": "n"}, {"n": "x" * 65}),
+        ({"by": ["n", "i"]}, {"n": "x\0", "i": 1}),
+        ({"by": "n"}, {"n": 1.5}),
+    ],
+)
+def test_what_is_no_position_says_so(says: dict[str, Any], value: dict[str, Any]) -> None:
+    s = sq.Sequencer(sq.BestEffort(by="position"), sequence=sq.Sequence(**says))
+    (item,) = s.offer([("g", None, value)], now=0.0).invalid
+    assert item.reason == "the sequence is no position: up to 64 bytes of text or of binary, or up to 64 decimal digits"

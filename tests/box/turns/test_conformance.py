@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 import seriatim as sq
 from seriatim.box.turns import turn_reading
 from seriatim.operations import invariants
+from tests.conformance.by_chance import BROUGHT, fates
 from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
 from tests.conformance.in_box import InBox, cannot_run
+from tests.conformance.in_memory import InMemory
+from tests.soak import seed
 
 BOXED = [case for case in CASES if cannot_run(case) is None]
 
@@ -82,6 +86,20 @@ def test_the_laws_of_the_box_hold_after_all_in_parts(in_parts: InBox) -> None:
 
 def test_the_laws_of_the_box_hold_after_all_without_turns(straight: InBox) -> None:
     assert invariants.broken(run_all(straight, STRAIGHT).box) == []
+
+
+@pytest.mark.dear
+@pytest.mark.parametrize("brought", BROUGHT[1:])
+@pytest.mark.parametrize("limit", [50, 2])
+def test_what_chance_brings_becomes_in_a_queue_what_it_becomes_in_memory(
+    box: sq.MessageBox, brought: Callable[[Random], Case], limit: int
+) -> None:
+    chance = Random(seed())
+    cases = [replace(brought(chance), name=f"case {number}") for number in range(15)]
+    engine = InBox(box, cases, limit, straight=False)
+    for case in cases:
+        assert fates(engine.run(case)) == fates(InMemory(sq.Sequencer).run(case)), case
+    assert invariants.broken(box) == []
 
 
 def test_nearly_all_cases_apply() -> None:

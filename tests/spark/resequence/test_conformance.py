@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 
+from seriatim import Sequencer
 from tests.conformance import on_spark
+from tests.conformance.by_chance import BROUGHT, fates
 from tests.conformance.case import Case, Result, check
 from tests.conformance.cases import CASES
+from tests.conformance.in_memory import InMemory
+from tests.soak import seed
 
 pytestmark = pytest.mark.telling
 
@@ -41,3 +47,14 @@ def test_a_frame_that_ends(case: Case, static: Mapping[str, Result]) -> None:
 @pytest.mark.parametrize("case", STREAMED, ids=lambda case: case.name)
 def test_a_query(case: Case, streamed: Mapping[str, Result]) -> None:
     check(case, streamed[case.name])
+
+
+@pytest.mark.parametrize("brought", BROUGHT[1:])
+def test_what_chance_brings_becomes_in_a_frame_what_it_becomes_in_memory(
+    spark: SparkSession, brought: Callable[[Random], Case]
+) -> None:
+    chance = Random(seed())
+    cases = [replace(brought(chance), name=f"case {number}") for number in range(40)]
+    found = on_spark.run_static(spark, cases)
+    for case in cases:
+        assert fates(found[case.name]) == fates(InMemory(Sequencer, "whole").run(case)), case

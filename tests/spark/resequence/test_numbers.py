@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,7 +30,9 @@ from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.values.time import micros
 from seriatim.operations.pipelines.groups import Group as Group_
 from seriatim.spark import held, merge, resequence
-from tests.conformance.case import Case, at
+from seriatim.spark.resequence.group_views import views
+from seriatim.spark.state.group_index import Index
+from tests.conformance.case import Case, at, of
 from tests.conformance.on_bucket import OnBucket
 from tests.spark.resequence.test_resequence import put, run_until, stream_of
 
@@ -216,6 +219,16 @@ REFUSED: dict[str, tuple[Callable[[DataFrame], Any], type[Exception], str]] = {
         lambda frame: resequence(frame, group="g", sequence="n", policy=Standard(start="lowest", settle=1)),
         UsageError, 'start="lowest" needs the order of arrival',
     ),
+    "sets of one key without arrival": (
+        lambda frame: resequence(frame, group="g", sequence="n", policy=UnitOfWork(size=2, once=False), compare="kind"),
+        UsageError, "once=False needs the order of arrival",
+    ),
+    "what is missing where a column is named so": (
+        lambda frame: resequence(
+            frame.withColumnRenamed("kind", "missing"), group="g", sequence="n", policy=UnitOfWork(size=2, timeout=1, on_timeout="deliver"),
+        ),
+        ColumnError, "missing",
+    ),
     "no such column": (_frame(Sequence("n", through="x")), ColumnError, "'x'"),
     "an epoch that is none": (_frame(Sequence("n", epoch="m")), ColumnError, "epoch can't be a map"),
     "a number that is none": (_frame(Sequence("n", through="m")), ColumnError, "map"),
@@ -305,3 +318,72 @@ def test_a_set_that_begins_at_0_says_what_it_misses(spark: SparkSession) -> None
     assert {(row.g, row.n): row.disposition for row in found} == {
         ("a", 0): "held", ("a", 2): "held", ("b", 0): "released", ("b", 1): "released",
     }  # fmt: skip
+
+
+def test_a_query_goes_on_with_sets(spark: SparkSession, tmp_path: Path) -> None:
+    """The parts of the set before, what is held, and the time of a set are in a checkpoint; what is missing is told by each part."""
+    source = stream_of(spark, tmp_path / "in", "to string, g string, n long, size long, v string, at timestamp, i long")
+    queues = [
+        Queue("once", UnitOfWork(size="size", timeout=10, on_timeout="deliver"), "g", "n"),
+        Queue("again", UnitOfWork(size="size", timeout=10, once=False, on_timeout="deliver"), "g", "n", compare="v"),
+    ]
+    ordered = resequence(
+        source, queues=queues, destination="to", arrival="i", output="all", buckets=2, clock="event", time="at", watermark=0,
+    )  # fmt: skip
+
+    def batch(number: int, second: int, wanted: int, *parts: tuple[int, str]) -> list[Any]:
+        told = [
+            {
+                "to": to,
+                "g": "a",
+                "n": n,
+                "size": 4,
+                "v": v,
+                "at": f"2026-01-01T00:00:{second:02d}Z",
+                "i": number * 100 + i,
+            }
+            for i, (n, v) in enumerate(parts)
+            for to in ("once", "again")
+        ]
+        put(tmp_path / "in", number, told)
+        decided = run_until(ordered, tmp_path / "checkpoint", wanted)
+        return sorted((one.to, one.v, one.disposition, one.ordinal, one.partial, one.missing) for one in decided)
+
+    assert batch(1, 1, 2, (3, "a3"), (1, "a1"), (3, "a3")) == [
+        ("again", "a3", "duplicate", None, False, []),
+        ("once", "a3", "duplicate", None, False, []),
+    ]
+    first = [(v, "released", ordinal, True, [2, 4]) for v, ordinal in (("a1", 1), ("a3", 2))]
+    # The time of the first set is over before these.
+    assert batch(2, 31, 8, (1, "a1"), (3, "b3"), (2, "b2")) == [
+        ("again", "a1", "duplicate", None, False, []),
+        *[("again", *one) for one in first],
+        ("once", "a1", "late", None, False, []),
+        *[("once", *one) for one in first],
+        *[("once", v, "late", None, False, []) for v in ("b2", "b3")],
+    ]
+
+
+def test_what_a_set_lacks_is_told_in_portions(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 numbers at most, however many parts and numbers there are."""
+    frame = spark.range(1, 301).selectExpr("'a' as g", "id * 100 as n", "if(id = 1, 30000, null) as size", "id as at")
+    ordered = resequence(
+        frame, group="g", sequence="n", policy=UnitOfWork(size="size", timeout=1, on_timeout="deliver"), arrival="at", finish=True,
+    )  # fmt: skip
+    assert ordered.columns == ["g", "n", "size", "at", "ordinal", "late", "partial", "missing"]
+    told = ordered.selectExpr(
+        "n", "partial", "size(missing) as many", "missing[0] as first", "missing[99] as last"
+    ).collect()
+    assert sorted((row.n, row.partial, row.many, row.first, row.last) for row in told) == [
+        (100 * nth, True, 10_000, 1, 101) for nth in range(1, 301)
+    ]
+
+
+def test_a_group_shows_the_position_that_left_last() -> None:
+    policy = BestEffort(by="position", window=1, buffer=0)
+    engine = OnBucket(Case("a group", "", policy, (at(0, "g", of(1, position="b")),), numbers=Sequence("position")))
+    engine.call(range(1), micros(0))
+    engine.call(range(0), micros(5))
+    known = Index.from_bytes(engine.stored, None).queues["a group"]
+    (shown,) = views("a group", policy, known, np.arange(1))
+    assert shown["last_released"] == "b"

@@ -21,7 +21,6 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, Unavailable, UsageError
-from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -73,9 +72,6 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
                 f"{type(one).__name__} can't be defined in a message box",
                 remedy="give MessageType(…), Queue(…), Subscription(…) and their like; of a list define(*list); of a file apply(FILE)",
             )
-        if isinstance(one, Queue) and any(by_position(policy) for policy in one.all_policies()):
-            what = 'BestEffort(by="position") is kept by a Sequencer and on Spark, and by no message box yet'
-            raise UsageError(f"queue {one.name!r}: {what}", remedy="order such messages there", argument="policy")
         if isinstance(one, Queue) and one.says.says() and (one.gate is not None or isinstance(one.policy, Unordered)):
             other = "policy" if one.gate is None else "gate"
             raise UsageError(

@@ -3,7 +3,10 @@
 Four numbers: bits, the last number that it covers, its epoch, and the fingerprint of a part's content; and in the first message of a
 partial set what that lacks, as runs. Of a part whose key may be used again the epoch is, once it has left, the ordinal of the last part
 of its set. The bits are those of ``kernel/groups/numbers.py`` and the ones here: its number, and the last that it covers, are those through
-all turns; it has numbers that have left before; its set isn't complete.
+all turns; it has numbers that have left before; its set isn't complete; it has a position.
+
+A position takes the place of what a set lacks: its bytes, eight as a number, in the order of the bytes. In place of the last number is how
+many bytes it has.
 """
 
 from __future__ import annotations
@@ -17,12 +20,15 @@ import numpy as np
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import Read
 from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED, VOID
+from seriatim.kernel.groups.positions import MOST_BYTES
 from seriatim.kernel.values.columns import Columns, Ints
 from seriatim.kernel.values.outcome import numbers_in
 
-__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown"]
+__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown", "position_in"]
 
-UNWRAPPED, OVERLAPS, PARTIAL = 1024, 2048, 4096
+UNWRAPPED, OVERLAPS, PARTIAL, _POSITION = 1024, 2048, 4096, 8192
+#: How many bytes of a position are one number, and what is taken from that, so that numbers are in the order of bytes.
+_BYTES, _HALF = 8, 2**63
 #: The bits that a message brings along; those of messages without a number; those that a turn writes.
 TOLD, BARE, _OF_TURN = BASE | RESTARTS | UNNUMBERED, RESTARTS | UNNUMBERED, OF_ENDED | IN_LINE | UNWRAPPED | OVERLAPS
 
@@ -36,11 +42,13 @@ class Meaning(NamedTuple):
     content: int = 0
 
     @classmethod
-    def of(cls, read: Read, content: int = 0) -> Meaning | None:
-        """What was read of a message; None: its number is plain."""
+    def of(cls, read: Read) -> str | None:
+        """What was read of a message, as PostgreSQL writes an array; None: its number is plain."""
         bits = (0 if read.size == NOT_SAID else read.size) | (0 if read.weight else VOID)
-        plain = not bits and read.epoch is None and read.through == read.number and not content
-        return None if plain else cls(bits, read.through, read.epoch or 0, content)
+        if read.position is not None:
+            return cls(bits | _POSITION, len(read.position)).written(_numbers_of(read.position))
+        plain = not bits and read.epoch is None and read.through == read.number
+        return None if plain else cls(bits, read.through, read.epoch or 0).written()
 
     @classmethod
     def with_contents(
@@ -54,6 +62,17 @@ class Meaning(NamedTuple):
     def written(self, lacks: Iterable[int] = ()) -> str:
         """As PostgreSQL writes an array."""
         return f"{{{','.join(map(str, (*self, *lacks)))}}}"
+
+
+def _numbers_of(position: bytes) -> list[int]:
+    whole = position + bytes(-len(position) % _BYTES)
+    return [int.from_bytes(whole[at : at + _BYTES], "big") - _HALF for at in range(0, len(whole), _BYTES)]
+
+
+def position_in(stored: Sequence[int]) -> bytes:
+    """The position in what is stored of an entry."""
+    whole = b"".join((number + _HALF).to_bytes(_BYTES, "big") for number in stored[4:])
+    return whole[: min(stored[1], MOST_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +113,6 @@ class Shown(NamedTuple):
     def of(cls, stored: Sequence[int] | None, *, epochs: bool) -> dict[str, Any]:
         """The fields of a message, from the column."""
         bits, _, epoch, _, *lacks = stored or Meaning()
-        missing = numbers_in(zip(lacks[::2], lacks[1::2], strict=True))
+        missing = numbers_in(zip(lacks[::2], lacks[1::2], strict=True)) if bits & PARTIAL else ()
         told = epochs and not bits & UNNUMBERED
         return cls(bool(bits & OVERLAPS), bool(bits & PARTIAL), missing, epoch if told else None)._asdict()

@@ -27,7 +27,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.filters.filter import Expression, Type
 from seriatim.kernel.filters.filter_eval import Values, evaluate
 from seriatim.kernel.groups.number_reader import NumberReader
-from seriatim.kernel.groups.numbers import VOID
+from seriatim.kernel.groups.numbers import VOID, by_position
 from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.match import Matcher
@@ -173,7 +173,8 @@ class Router:
                 for what, text in one.declared.says.filters.items()
             ]
             for name, one in definitions.queues.items()
-            if one.declared.says.says() and ("queue", name) not in self.unfit
+            if (one.declared.says.says() or any(map(by_position, one.declared.all_policies())))
+            and ("queue", name) not in self.unfit
         }
         self._needed = self._needed_properties()
         # Where one message goes, by its values of the properties that filters look at.
@@ -580,7 +581,7 @@ class Router:
                 for why, number in zip(reasons, sequences, strict=True)
             ]
         meanings: Sequence[str | None] | None = None
-        if one.name in self._meaning:
+        if one.name in self._meaning and (one.says.says() or by_position(one.policy)):
             sequences, reasons, meanings = self._meant(one, found, rows, sequences, reasons)
         sizes, meanings = self._sizes_or_marks(one, found, rows, sequences, meanings, messages)
         problems: list[str | None] = [None] * n
@@ -623,7 +624,8 @@ class Router:
         says = one.says
         columns_of = {name: _picked(found, name, rows) for name in says.names}
         columns_of |= {text: self._holds(filter_, found, rows).tolist() for text, filter_ in self._meaning[one.name]}
-        reader, plain = NumberReader(one.policy_of(None), says), says.says() == ["void"]
+        reader = NumberReader(one.policy_of(None), says)
+        plain = says.says() == ["void"] and not by_position(one.policy)
         numbers, whys = [*sequences], [*reasons]
         texts: list[str | None] = []
         for at, values in enumerate(zip(*columns_of.values(), strict=True)):
@@ -632,11 +634,11 @@ class Router:
                 texts.append(Meaning(VOID, numbers[at] or 0).written() if reader.is_void(value) else None)
                 continue
             read = reader.read(None, value, void=False)
-            numbers[at] = None if read.reason or reader.is_bare(value) else read.number
+            bare = read.reason or read.position is not None or reader.is_bare(value)
+            numbers[at] = None if bare else read.number
             if whys[at] in (Reason.NONE, Reason.SEQUENCE_MISSING):
                 whys[at] = read.reason
-            means = None if read.reason else Meaning.of(read)
-            texts.append(None if means is None else means.written())
+            texts.append(None if read.reason else Meaning.of(read))
         return numbers, whys, texts if any(texts) else None
 
     def _sizes(

@@ -13,14 +13,18 @@ from typing import NamedTuple
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.definitions.meaning import position_in
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.reopen import Reopening
 from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.positions import positions_in
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
+from seriatim.kernel.groups.numbers import by_position
+from seriatim.kernel.groups.state import NOTHING
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.requeue import RequeuePosition, place
 from seriatim.kernel.values.outcome import Disposition
@@ -53,6 +57,8 @@ class _Facts:
     is_known: bool
     reason: str | None
     aside_at: datetime
+    meaning: list[int] | None
+    remembered: bytes | None
 
 
 def requeue(
@@ -134,7 +140,11 @@ def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: b
     )
     rejected = one.disposition == Disposition.REJECTED.word
     policy = queue.declared.policy_of(group)
-    return place(policy, one.following, one.sequence, one.ordinal, intact=intact, rejected=rejected)
+    following, sequence = one.following, one.sequence
+    if by_position(policy) and one.meaning is not None:  # `following` is a rank
+        passed_to = positions_in(one.remembered or b"")[following] if following != NOTHING else b""
+        following, sequence = 0, 0 if position_in(one.meaning) >= passed_to else -1
+    return place(policy, following, sequence, one.ordinal, intact=intact, rejected=rejected)
 
 
 def _rows(

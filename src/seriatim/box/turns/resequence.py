@@ -15,6 +15,7 @@ import numpy as np
 from seriatim.box.definitions import marks
 from seriatim.box.definitions.meaning import BARE, OVERLAPS, PARTIAL, TOLD, UNWRAPPED, Meanings
 from seriatim.box.postgres.array_text import numbers
+from seriatim.box.turns import positions
 from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
 from seriatim.box.turns.turn_result import PLAIN, ActedGroup, ActionResult, HandedMessages, TurnResult
@@ -34,7 +35,7 @@ from seriatim.box.turns.turn_rows import (
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.groups.numbers import IN_LINE, OF_ENDED, VOID
+from seriatim.kernel.groups.numbers import IN_LINE, OF_ENDED, VOID, by_position
 from seriatim.kernel.groups.policy import (
     BestEffort,
     Fifo,
@@ -120,6 +121,10 @@ class Turn:
         is_all: bool = True,
         means: bool = False,
     ) -> None:
+        #: The positions of which sequences and states are ranks; None: they are numbers.
+        self._positions: list[bytes] | None = None
+        if by_position(policy):
+            rows, self._positions = positions.with_ranks(policy, rows)
         keys, entries = rows.keys, rows.entries
         self._policy = policy
         #: Whether a long run may leave in several turns. Where messages open and close groups, or
@@ -261,7 +266,9 @@ class Turn:
         if going.any():
             outcome = one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
         outcome = one_after(outcome, self._taken_in(outcome.state))
-        return one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+        outcome = one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+        # A number that an event has is a rank: of positions it has none.
+        return outcome if self._positions is None else replace(outcome, events=outcome.events.without_numbers())
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
         """Return the result of requests, without the parts that the turn can't know yet."""
@@ -440,7 +447,9 @@ class Turn:
         if self._meanings is not None:
             outcome = self._with_voids(outcome)
         after, decided = outcome.state, outcome.decided
-        now = None if self._meanings is None else self._numbers_now(self._meanings, outcome)
+        now = None
+        if self._meanings is not None and self._positions is None:
+            now = self._numbers_now(self._meanings, outcome)
         line = self._line(decided, None if now is None else now.meanings.epoch)
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
@@ -482,9 +491,10 @@ class Turn:
             }
             | ({} if now is None else now.of("aside", np.concatenate([aside_rows, dead.row])))
         )
+        sequences = None if now is None else now.sequences
         return TurnResult(
             changes,
-            self._handed(line.take(goes), None if now is None else now.sequences),
+            self._handed(line.take(goes), sequences if self._positions is None else [None] * len(self._entries)),
             outcome.events,
             len(self._arrived),
             self._has_more(after),
@@ -566,12 +576,16 @@ class Turn:
         for place, first, last in zip(*self._passed(after).lists(), strict=True):
             pairs[place] += (first, last)
         new = np.bincount(self._entries.place[self._come_in()], minlength=len(rows))
+        if self._positions is None:
+            states, remembered = state_rows(groups).ravel().tolist(), written_down(after.remembered, len(rows))
+        else:
+            states, remembered = positions.written(after, self._positions)
         return {
             "group_keys": list(self._keys),
-            "remembered": written_down(after.remembered, len(rows)),
+            "remembered": remembered,
             **PLAIN,
             "lives": lives_written(self._policy, after),
-            "states": state_rows(groups).ravel().tolist(),
+            "states": states,
             "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new - self._taken_back).tolist(),
             "decided": [numbers(each) for each in counts.tolist()],

@@ -17,8 +17,8 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
 from seriatim.kernel.values.time import NEVER
 
 __all__ = [
-    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "lives_of", "lives_written", "pairs_of",
-    "remembered_of", "written_down",
+    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "lives_of", "lives_written", "numbers_of",
+    "pairs_of", "remembered_of", "written_down",
 ]  # fmt: skip
 
 #: The statuses of entries; see `Entries`.
@@ -36,7 +36,8 @@ class GroupRow(NamedTuple):
     skipped: str
     arrivals: int
     decided: list[int]
-    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each; with spans also the last number.
+    #: In PostgreSQL's Base64: the last messages that left, a number and a fingerprint each; with spans also the last number. Of positions
+    #: those that `state` has ranks of, see ``positions.py``.
     remembered: str
     #: As PostgreSQL writes an array, see the table; None: its numbers are plain.
     lives: str | None = None

@@ -87,7 +87,7 @@ class Processed:
 
     Args:
         ordinal: its ordinal: the released messages through this one have been completed, or are dead letters.
-        sequence: its position as its producer numbered it; None if the box doesn't keep it.
+        sequence: its position as its producer numbered it, as `GroupView.last_released` has it; None if the box doesn't keep it.
         at: when it was completed, if the queue keeps it; else the time at which the group was last handed out or judged,
             which isn't earlier.
         by: the process that completed it, by the name of its connection, if the queue keeps it.
@@ -95,7 +95,7 @@ class Processed:
     """
 
     ordinal: int
-    sequence: int | None
+    sequence: int | str | None
     at: datetime | None
     by: str | None
     is_kept: bool
@@ -201,7 +201,7 @@ def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]
         return None
     if row.ordinal == ordinal:
         return Processed(ordinal, row.sequence, row.done_at, row.done_by, is_kept=True)
-    sequence = None
+    sequence: int | str | None = None
     if ordinal == view.ordinal:
         sequence = view.last_released
     elif not dead:

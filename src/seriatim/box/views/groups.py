@@ -14,9 +14,11 @@ from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.turns.positions import positions_in
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
+from seriatim.kernel.groups.positions import shown_position
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES, key_problem
 from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
 from seriatim.kernel.groups.verbs import Action, Situation
@@ -45,7 +47,8 @@ class GroupView:
         in_hand: messages that the queue's pipeline has in hand; a worker's messages are counted as before it got them.
         hole_since: the time from which it waits for a missing number; None if it doesn't wait.
         hole_through: the last missing number; the first is `next`.
-        last_released: the sequence of the last released message; microseconds if the queue orders by time.
+        last_released: the sequence of the last released message; microseconds if the queue orders by time; text if by position, which is
+            in hexadecimal digits if it isn't text itself.
         ordinal: the number of released messages.
         incarnation: its incarnation, from 0; a forgotten group that comes again has a higher one.
         due_at: the time of its next timer or of its next delayed message.
@@ -95,7 +98,7 @@ class GroupView:
     in_hand: int
     hole_since: datetime | None
     hole_through: int | None
-    last_released: int | None
+    last_released: int | str | None
     ordinal: int
     incarnation: int
     due_at: datetime | None
@@ -310,7 +313,9 @@ _ABOVE_KEYS = chr(sys.maxunicode) * (MAX_KEY_BYTES // 4 + 1)
 
 
 def _view(row: Mapping[str, Any]) -> GroupView:
-    its = {name: value for name, value in row.items() if name not in ("last_queue", "last_group", "read")}
+    its = {name: value for name, value in row.items() if name not in ("last_queue", "last_group", "read", "positions")}
+    if row["positions"] and row["last_released"] is not None:  # it is a rank in these
+        its["last_released"] = shown_position(positions_in(row["positions"])[row["last_released"]])
     return GroupView(**its | {"state": GroupState(row["state"])})
 
 

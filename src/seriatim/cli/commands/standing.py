@@ -96,5 +96,5 @@ def _moment(at: datetime) -> str:
     return at.astimezone().isoformat(" ", "seconds")
 
 
-def _or_none(number: int | None) -> str:
+def _or_none(number: int | str | None) -> str:
     return "none" if number is None else str(number)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from seriatim.errors import PolicyError, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, Policy, Standard, StandardNumbers, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, Policy, Standard, StandardNumbers
 
 __all__ = [
     "BASE",
@@ -24,7 +24,6 @@ __all__ = [
     "Field",
     "Sequence",
     "by_position",
-    "not_on_spark",
     "with_numbers",
 ]
 
@@ -184,23 +183,6 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
 def by_position(policy: Policy) -> bool:
     """Whether a policy orders by positions, see ``positions.py``."""
     return isinstance(policy, BestEffort) and policy.by == "position"
-
-
-def not_on_spark(policy: Policy) -> PolicyError | None:
-    """The error for a policy that Spark has none of yet: no column there says what a set lacks, or which set a part is of."""
-    asked = ""
-    match policy:
-        case UnitOfWork(once=False):
-            asked = "once=False"
-        case UnitOfWork(on_timeout="deliver"):
-            asked = 'on_timeout="deliver"'
-    if not asked:
-        return None
-    return PolicyError(
-        f"UnitOfWork({asked}) is kept by a Sequencer and in a message box, and not on Spark yet",
-        remedy="leave it out, or deliver the parts to a queue that has it",
-        argument=asked.partition("=")[0],
-    )
 
 
 def _kinds_for(rule: str) -> tuple[type[Any], ...]:

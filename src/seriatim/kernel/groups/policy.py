@@ -241,7 +241,7 @@ class UnitOfWork:
             value). Messages may lack the property.
         last: in place of `size`: the filter that matches only the last message of the set (in memory
             a key of the value or a function of it); its number is then the size.
-        timeout: seconds from the first arrival after which an incomplete set is dead.
+        timeout: seconds from the first arrival after which an incomplete set is dead, or leaves.
         start: the number of a set's first message, 1 or 0.
         once: whether a key stands for one set. False: after a set is complete or its time is over, its key begins a new one. A part
             that comes again is told by its content: requires `compare`.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence as List
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,17 @@ from seriatim.kernel.values.columns import Bools, Ints
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import LOWEST, unwrapped, whole_number
 
-__all__ = ["DIGITS_TEXT", "MOST_BYTES", "MOST_DIGITS", "Ranked", "position_of", "position_text", "ranked", "ranks"]
+__all__ = [
+    "DIGITS_TEXT",
+    "MOST_BYTES",
+    "MOST_DIGITS",
+    "Ranked",
+    "position_of",
+    "position_text",
+    "ranked",
+    "ranks",
+    "shown_position",
+]
 
 #: The longest position, in bytes, and the most digits of one that is a decimal number.
 MOST_BYTES, MOST_DIGITS = 64, 64
@@ -33,12 +44,14 @@ def position_of(value: Any, *, digits: bool) -> bytes | Reason:
     Text and bytes are compared as they are, decimal numbers by their value, and several parts one after another.
 
     Args:
-        value: text, bytes, a whole number that isn't negative, or a tuple or list of parts.
+        value: text, bytes, a whole number that isn't negative (also a decimal), or a tuple or list of parts.
         digits: whether text is decimal.
     """
     plain = unwrapped(value)
     if isinstance(plain, tuple | list):
         return _of_parts(plain)
+    if isinstance(plain, Decimal) and plain.is_finite() and plain.adjusted() < MOST_DIGITS and plain == int(plain):
+        plain = int(plain)
     if isinstance(plain, int) and not isinstance(plain, bool):
         plain, digits = str(plain) if 0 <= plain < 10**MOST_DIGITS else "-", True
     if plain is None or plain in ("", b""):
@@ -85,6 +98,12 @@ def position_text(position: bytes) -> str | bytes:
     if "\0" in text:
         return position
     return (text.lstrip("0") or "0") if len(text) == MOST_DIGITS and _DIGITS.fullmatch(text) else text
+
+
+def shown_position(position: bytes) -> str:
+    """A position as a view shows it: text, or hexadecimal digits."""
+    text = position_text(position)
+    return text if isinstance(text, str) else f"0x{text.hex()}"
 
 
 class Ranked(NamedTuple):

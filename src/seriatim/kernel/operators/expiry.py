@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from seriatim.kernel.groups.policy import FifoMerged, Policy
+from seriatim.kernel.groups.policy import FifoMerged, Policy, UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Remembered, State
 from seriatim.kernel.resequence import due
 from seriatim.kernel.values.columns import Ints
@@ -40,9 +40,12 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
     return np.flatnonzero(old)
 
 
-def tombstones(state: State) -> State:
-    """Return what expired groups leave behind, without contents and a producer's restart. Their time doesn't go back either."""
+def tombstones(policy: Policy, state: State) -> State:
+    """Return what expired groups leave behind, without a producer's restart, and without contents unless these tell what is a part of the
+    set before. Their time doesn't go back either.
+    """
     count = len(state)
     none = np.zeros(count, np.int64)
     kept = state.with_groups(reports=none, suspects=none, suspect=np.full(count, NOTHING, np.int64))
-    return replace(kept, remembered=Remembered.empty())
+    again = isinstance(policy, UnitOfWork) and not policy.once
+    return kept if again else replace(kept, remembered=Remembered.empty())

@@ -49,7 +49,10 @@ from seriatim.kernel.values.time import FOREVER, NEVER, micros
 __all__ = ["as_arrived", "due", "fire", "moved", "quiet", "raised", "settle", "take", "told", "unwrapped", "why_held"]
 
 _MAX = 2**63 - 1
-_REFUSED = (Disposition.LATE, Disposition.DUPLICATE, Disposition.INVALID, Disposition.REJECTED)
+#: By disposition whether a message wasn't taken in.
+_IS_REFUSED = np.isin(
+    np.arange(len(Disposition)), (Disposition.LATE, Disposition.DUPLICATE, Disposition.INVALID, Disposition.REJECTED)
+)
 
 Judged = tuple[State, Decided, Events]
 
@@ -70,27 +73,36 @@ def unwrapped(modulus: int, arrivals: Arrivals, top: Ints, step: int = 1) -> tup
         sure: whichever of the messages before it is taken in, a number is the same.
     """
     group, raw = arrivals.group, arrivals.sequence
-    reason = np.where((raw < 0) | (raw >= modulus), int(Reason.NOT_OF_MODULUS), 0)
-    more = empty_ints(len(arrivals))
+    reason, more = empty_ints(len(arrivals)), empty_ints(len(arrivals))
+    reason[(raw < 0) | (raw >= modulus)] = Reason.NOT_OF_MODULUS
     if arrivals.through is not None:
-        reason[(arrivals.through < 0) | (arrivals.through >= modulus)] = int(Reason.NOT_OF_MODULUS)
+        reason[(arrivals.through < 0) | (arrivals.through >= modulus)] = Reason.NOT_OF_MODULUS
         more = (arrivals.through - raw) % modulus
-        reason[(2 * more > modulus) & (reason == 0)] = int(Reason.ENDS_BEFORE)
+        reason[(2 * more > modulus) & (reason == 0)] = Reason.ENDS_BEFORE
     numbered = arrivals.bits & (UNNUMBERED | RESTARTS) == 0
-    own = np.zeros(len(top), np.int64)
-    # What is off the step is invalid, so that it is nobody's reference.
-    rows = np.flatnonzero((reason == 0) & numbered & (more % step == 0))[
-        ::-1
-    ]  # backwards, so that the first of a group is written last
-    own[group[rows]] = raw[rows]
-    known = np.where(top == NOTHING, own, top)[group]
-    ahead = (raw - known) % modulus
-    reason[(2 * ahead == modulus) & (reason == 0)] = int(Reason.HALF_AWAY)
-    number = known + np.where(2 * ahead > modulus, ahead - modulus, ahead)
-    highest = running_latest(group, np.where((reason == 0) & numbered, np.maximum(number + more, known), known))
-    before = np.where(first_per_group(group), known, np.concatenate([highest[:1], highest[:-1]]))
-    half = (2 * ahead == modulus) & (before > known)
-    sure = none_so_far(group, ((2 * (before - number) >= modulus) | half) & numbered)
+    valid = (reason == 0) & numbered
+    if (top == NOTHING).any():
+        own = np.zeros(len(top), np.int64)
+        # What is off the step is invalid, so that it is nobody's reference.
+        rows = np.flatnonzero(valid & (more % step == 0))[
+            ::-1
+        ]  # backwards, so that the first of a group is written last
+        own[group[rows]] = raw[rows]
+        top = np.where(top == NOTHING, own, top)
+    # How far each is above the highest number of its group, the short way round; a number that is none is anywhere.
+    ahead = np.where(reason == 0, raw, 0) - (top % modulus)[group]
+    ahead -= modulus * ((2 * ahead > modulus).astype(np.int64) - (2 * ahead <= -modulus))
+    halfway = 2 * ahead == modulus
+    known = top[group]
+    number = known + ahead
+    sure = np.ones(len(arrivals), np.bool_)
+    # All are sure where they are closer together than half the modulus, as nearly always.
+    if len(arrivals) and 2 * (max(int((ahead + more).max()), 0) - min(int(ahead.min()), 0)) >= modulus:
+        reason[halfway & (reason == 0)] = Reason.HALF_AWAY
+        highest = running_latest(group, np.where((reason == 0) & numbered, np.maximum(number + more, known), known))
+        before = np.where(first_per_group(group), known, np.concatenate([highest[:1], highest[:-1]]))
+        half = halfway & (before > known)
+        sure = none_so_far(group, ((2 * (before - number) >= modulus) | half) & numbered)
     found = arrivals.with_columns(sequence=number)
     return found if arrivals.through is None else found.with_columns(through=number + more), reason, sure
 
@@ -113,7 +125,8 @@ def _other_epoch(policy: StandardNumbers, state: State, arrivals: Arrivals) -> B
     """The messages that aren't of the present epoch of their group; without those that have no number."""
     if not policy.epochs or arrivals.epoch is None:
         return np.zeros(len(arrivals), np.bool_)
-    return (arrivals.epoch != state.known_lives.epoch[arrivals.group]) & (arrivals.bits & UNNUMBERED == 0)
+    other: Bools = arrivals.epoch != state.known_lives.epoch[arrivals.group]
+    return other & (arrivals.bits & UNNUMBERED == 0) if other.any() else other
 
 
 def _gathering(policy: StandardNumbers, state: State) -> Bools:
@@ -291,19 +304,21 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
         return found
     touched = np.zeros(len(state), np.bool_)
     touched[arrivals.group[rows]] = True
-    held = state.held.take(touched[state.held.group] & ~state.held.late & ~state.held.waits)
-    marked = state.skipped.take(touched[state.skipped.group])
-    marked = marked.take(marked.last >= state.groups.next[marked.group])
-    group = np.concatenate([arrivals.group[rows], held.group, marked.group])
-    first = np.concatenate([arrivals.sequence[rows], held.sequence, marked.first])
-    last = np.concatenate([ends[rows], held.ends, marked.last])
+    group, first, last = arrivals.group[rows], arrivals.sequence[rows], ends[rows]
+    if len(state.held) or len(state.skipped):
+        held = state.held.take(touched[state.held.group] & ~state.held.late & ~state.held.waits)
+        marked = state.skipped.take(touched[state.skipped.group])
+        marked = marked.take(marked.last >= state.groups.next[marked.group])
+        group = np.concatenate([group, held.group, marked.group])
+        first = np.concatenate([first, held.sequence, marked.first])
+        last = np.concatenate([last, held.ends, marked.last])
     order = order_by(group, first)
     group, first, last = group[order], first[order], last[order]
-    latest = running_latest(group, last)
     begins = first_per_group(group)
-    begins[1:] |= first[1:] > latest[:-1]
-    if begins.all():
+    if (begins[1:] | (first[1:] > last[:-1])).all():  # in order of the first ones none reaches the next
         return found
+    latest = running_latest(group, last)
+    begins[1:] |= first[1:] > latest[:-1]
     differs = np.zeros(len(group), np.bool_)
     differs[1:] = ~begins[1:] & ((first[1:] != first[:-1]) | (last[1:] != last[:-1]))
     heads = np.flatnonzero(begins)
@@ -321,7 +336,10 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
         state, out = _wait_in_line(policy, state, arrivals.take(line))
         decided.append(out)
         arrivals = arrivals.take(~line)
-    odd = (arrivals.bits & RESTARTS != 0) | _other_epoch(policy, state, arrivals)
+    odd = _other_epoch(policy, state, arrivals)
+    says_bits = (arrivals.size != NOT_SAID).any()
+    if says_bits:
+        odd |= arrivals.bits & RESTARTS != 0
     if odd.any():
         state, out, told, rest = _odd(policy, state, arrivals.take(odd))
         decided.append(out)
@@ -332,15 +350,19 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
         return state, Decided.concat(decided), Events.concat(events)
     arrivals, reason, _ = _understood(policy, state, arrivals)
     highest = _highest(policy, state)
-    wrong = (reason > 0) & (arrivals.bits & UNNUMBERED == 0)
+    wrong = reason > 0
     if wrong.any():
+        wrong &= arrivals.bits & UNNUMBERED == 0
         gone = arrivals.take(wrong)
         decided.append(Decided.of(gone.group, gone.sequence, gone.ref, Disposition.INVALID, reason[wrong], gone.ref))
         arrivals = arrivals.take(~wrong)
-    bits = arrivals.bits
-    bare, bases = arrivals.take(bits & UNNUMBERED != 0), arrivals.take(bits & BASE != 0)
-    plain = arrivals.take(bits & (UNNUMBERED | BASE) == 0) if len(bare) or len(bases) else arrivals
-    plain = plain.with_columns(size=np.full(len(plain), NOT_SAID, np.int64))
+    bare = bases = Arrivals.empty()
+    plain = arrivals
+    if says_bits:
+        bits = arrivals.bits
+        bare, bases = arrivals.take(bits & UNNUMBERED != 0), arrivals.take(bits & BASE != 0)
+        plain = arrivals.take(bits & (UNNUMBERED | BASE) == 0) if len(bare) or len(bases) else arrivals
+        plain = plain.with_columns(size=np.full(len(plain), NOT_SAID, np.int64))
     state, out, told = _numbered(policy, state, plain)
     if len(bare):
         state, out = _unnumbered(policy, state, before, bare, out)
@@ -358,8 +380,10 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
 
 def raised(state: State, arrivals: Arrivals, decided: Decided, highest: Ints) -> State:
     """The state with the highest number that each group has taken in, where numbers turn over; `highest`: as it was before the arrivals."""
-    refused = decided.ref[np.isin(decided.disposition, _REFUSED)]
-    counts = ~np.isin(arrivals.ref, refused) & (arrivals.bits & UNNUMBERED == 0)
+    refused = decided.ref[_IS_REFUSED[decided.disposition]]
+    counts = arrivals.bits & UNNUMBERED == 0
+    if len(refused):
+        counts &= ~np.isin(arrivals.ref, refused)
     top = state.known_lives.top.copy()
     group = arrivals.group[counts]
     top[group] = np.maximum(top, highest)[group]

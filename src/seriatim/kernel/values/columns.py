@@ -168,7 +168,10 @@ def running_max(group: Ints, positions: Ints) -> Ints:
 
 def running_latest(group: Ints, times: Ints) -> Ints:
     """The latest time so far within each group, for rows sorted by group. The times may be any numbers."""
-    if len(times) < 2 or (times[1:] >= times[:-1]).all():
+    if len(times) < 2:
+        return times
+    ascends = times[1:] >= times[:-1]
+    if ascends.all() or (ascends | (group[1:] != group[:-1])).all():
         return times
     low = int(times.min())
     width = int(times.max()) - low + 1

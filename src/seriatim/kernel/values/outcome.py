@@ -181,7 +181,7 @@ REASONS: dict[Reason, str] = {
     Reason.SEEN_BEFORE: "its region has shown it before",
     Reason.REGION_UNKNOWN: "its region is neither a nor b",
     Reason.ID_MISSING: "its message id is missing",
-    Reason.ENDS_BEFORE: "the last number that it covers is below the first",
+    Reason.ENDS_BEFORE: "the last number that it covers is below the first, or more than half the modulus ahead",
     Reason.EPOCH_MISSING: "the epoch is missing, or is not a whole number",
     Reason.NOT_OF_MODULUS: "the sequence is not a number below the modulus",
     Reason.HALF_AWAY: "the sequence is half the modulus away: it may be above or below",
@@ -352,6 +352,11 @@ class Events(Columns):
         kept[rows] = False
         kept[rows[first]] = True
         return self.with_columns(count=count).take(kept)
+
+    def without_numbers(self) -> Events:
+        """The same events, which concern no numbers."""
+        none = np.full(len(self), _NO_NUMBER, np.int64)
+        return self.with_columns(first=none, last=none)
 
     def rows(self) -> Iterator[EventRow]:
         """The events as values, in order of time; events of one time in the order in which they happened."""

@@ -98,7 +98,7 @@ class Group:
         held: messages that wait for other messages, or for an operator.
         missing_first: the first of the numbers that it misses first; None: it misses none.
         missing_last: the last of these; None: also if the size of its set is unknown.
-        last_released: the sequence of the last released message.
+        last_released: the sequence of the last released message, or its position as in a box.
         ordinal: the number of released messages.
         incarnation: its incarnation, from 0.
         due_at: the time of its next timer.
@@ -118,7 +118,7 @@ class Group:
     held: int
     missing_first: int | None
     missing_last: int | None
-    last_released: int | None
+    last_released: int | str | None
     ordinal: int
     incarnation: int
     due_at: datetime | None

@@ -265,11 +265,12 @@ class Queue(Declaration):
 
     @property
     def means(self) -> bool:
-        """Whether its numbers aren't plain: a `Sequence` says what they mean, the first number of a group is found out, or sets may leave
-        that aren't complete.
+        """Whether its numbers aren't plain: a `Sequence` says what they mean, they are positions, the first number of a group is found out,
+        or sets may leave that aren't complete.
         """
         return bool(self.says.says()) or any(
             (isinstance(one, Standard) and one.gathers)
+            or numbers.by_position(one)
             or (isinstance(one, UnitOfWork) and (one.on_timeout == "deliver" or not one.once))
             for one in self.all_policies()
         )

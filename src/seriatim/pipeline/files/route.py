@@ -205,8 +205,6 @@ def _resequence(
     for one in values["compare"] or ():
         if one != "body":
             require_property(section, "compare", one, properties)
-    if policy is not None and (refused := numbers.not_on_spark(policy)) is not None:
-        section.fault(refused.arguments[0], refused.what, refused.remedy)
     if start_from is not None and kind is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
     queue = None if policy is None or name is None else made(section, Queue, values)

@@ -5,11 +5,13 @@ A property has one type in a box, even if several message types declare it: filt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
 from seriatim.kernel.filters.filter import type_from
+from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
@@ -75,6 +77,11 @@ DIALOG: Mapping[str, str] = {
 _AT_COMMIT = frozenset({"epoch", "ticket"})
 #: Other fields of a message, which filters can't read.
 UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
+
+
+#: The types of positions, and how a pattern of types reads.
+_POSITIONS = r"string|long|decimal\(\d+,\s*0\)"
+_AS_TEXT = {_POSITIONS: "string, long or decimal(p,0)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,20 +168,23 @@ def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: b
                 else "declare it in a message type"
             )
             yield Misfit(field, f"no message type declares {name!r}", remedy)
-        elif fitting and found != fitting:
-            yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")
+        elif fitting and re.fullmatch(fitting, found) is None:
+            type_ = _AS_TEXT.get(fitting, fitting)
+            yield Misfit(field, f"{name!r} is {found}, but has to be {type_}", f"name a property of type {type_}")
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
         yield from _wrong_filter("last", policy.last, types, whole=whole)
 
 
 def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
-    """The properties that order messages by a policy: what each is for, its name, and its type, empty: any."""
+    """The properties that order messages by a policy: what each is for, its name, and the pattern of its type, empty: any."""
     if isinstance(policy, Unordered) and queue.gate is None:
         return []
     needed: list[tuple[str, str | None, str]] = []
     if queue.group.by not in {CONVERSATION_GROUP, WHOLE_QUEUE}:
         needed.append(("group.by", queue.group.by, ""))
-    if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
+    if by_position(policy):
+        needed += [("sequence", name, _POSITIONS) for name in queue.says.names]
+    elif not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
         needed.append(("sequence", queue.numbered_by, "timestamp" if by_time else "long"))
         its = queue.says.given()

@@ -223,7 +223,7 @@ class Received(Message):
         ticket: its number at its location.
         received_at: when it was published.
         group: the key of its group; None in an `Unordered` queue without a gate.
-        sequence: its position in its group, as its producer numbered it; None if the queue's policy needs no sequence.
+        sequence: its position in its group, as its producer numbered it; None if the queue's policy needs no number, as by position.
         ordinal: its position among the released messages of its group; in an `Unordered` queue with a gate among the messages that
             came to its group, and without one None.
         late: whether it left out of order.

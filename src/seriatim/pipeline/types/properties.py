@@ -39,8 +39,10 @@ RESERVED = OF_MESSAGES | {
     "group",
     "incarnation",
     "late",
+    "missing",
     "ordinal",
     "overlaps",
+    "partial",
     "reason",
     "sequence",
 }

@@ -1,9 +1,9 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the promoted properties,
-and ``body``; behind ``late`` a destination whose messages cover several numbers has ``overlaps``, one that was added again
-``incarnation``; columns that the frame doesn't have (a ticket, parts)
-are left out. In Parquet ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
+and ``body``; behind ``late`` a destination whose messages cover several numbers has ``overlaps``, one that delivers partial sets
+``partial`` and ``missing``, one that was added again ``incarnation``; columns that the frame doesn't have (a ticket, parts) are left
+out. In Parquet ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
 (``crm/0/17``).
 
 Destinations that are ordered by the same columns share their expressions, so that the plan for ten thousand
@@ -27,14 +27,17 @@ from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE
 from seriatim.spark.deliver.set_aside_reasons import without_place
 from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
+from seriatim.spark.resequence.number_columns import shown_of
 
 __all__ = ["DepartedQueue", "Layout", "flat_columns"]
 
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
-#: What the operator says of numbers as producers have them; a released row has them as ``overlaps``, and as its ``sequence``.
-_OVERLAPS, _UNWRAPPED = "_overlaps", "_unwrapped"
+#: What the operator says of numbers as producers have them; a released row has it as its ``sequence``, or under the name of `SHOWN`.
+_UNWRAPPED, _MISSING = "_unwrapped", "_missing"
+#: Where a format has no lists, these are in JSON.
+_MISSING_TEXT = "_missing_text"
 #: Only where groups are forgotten.
 _INCARNATION = "incarnation"
 # Formats that have no structs.
@@ -55,9 +58,18 @@ class _Shape:
     sequence: str | None
     incarnation: int = 0
     forgets: bool = False
-    #: Whether messages cover several numbers, and whether their numbers turn over.
-    spans: bool = False
-    turns: bool = False
+    #: What is said of numbers, see `SHOWN`.
+    says: tuple[str, ...] = ()
+
+    @property
+    def turns(self) -> bool:
+        """Whether its numbers turn over."""
+        return "unwrapped" in self.says
+
+    @property
+    def more(self) -> list[str]:
+        """The columns behind ``late``."""
+        return [name for name in self.says if name != "unwrapped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +101,8 @@ class Layout:
             incarnation = (incarnations or {}).get(queue.name, 0)
             if isinstance(queue, Queue):
                 own = queue.group
-                says, forgets = queue.says, own.expire_to == "nothing"
-                spans, turns = says.through is not None, says.modulus is not None
-                return _Shape(own.by, own.default, queue.numbered_by, incarnation, forgets, spans, turns)
+                forgets = own.expire_to == "nothing"
+                return _Shape(own.by, own.default, queue.numbered_by, incarnation, forgets, shown_of(queue))
             group, sequence = (name if name in known else None for name in (queue.group, queue.sequence))
             return _Shape(group, queue.default_group, sequence, incarnation, forgets=False)
 
@@ -115,13 +126,13 @@ class Layout:
         return self._shared[key]
 
     def _columns(self, shape: _Shape, flat: bool, rows: T.StructType) -> tuple[tuple[str, str], ...]:
-        source = {"ticket": "_ticket"} if flat else {}
+        source = {"ticket": "_ticket", "missing": _MISSING_TEXT} if flat else {}
         own = [(name, source.get(name, name)) for name in _own(rows.names)]
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         sequence = _UNWRAPPED if shape.turns else sequence
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        order += [("overlaps", _OVERLAPS)] if shape.spans else []
+        order += [(name, source.get(name, f"_{name}")) for name in shape.more]
         if shape.forgets:  # counted by group, including the destination's incarnation
             order.append((_INCARNATION, _INCARNATION))
         elif shape.incarnation:
@@ -151,6 +162,8 @@ class Layout:
             computed["_group"] = _by_destination(groups, lambda key: _group(*key, rows.names))
         if self._flat and "ticket" in rows.names:
             computed["_ticket"] = _ticket_text()
+        if self._flat and any("missing" in shape.says for shape in typed.values()):
+            computed[_MISSING_TEXT] = F.to_json(_MISSING)
         return computed
 
     def lines(self, frame: DataFrame) -> DataFrame:
@@ -190,7 +203,7 @@ class Layout:
         first = [F.col(name) for name in _own(frame)]
         group, sequence = _order(shape, frame)
         first += [group, F.col(_UNWRAPPED).alias("sequence") if shape.turns else sequence]
-        first += [F.col("ordinal"), F.col("late"), *([F.col(_OVERLAPS).alias("overlaps")] if shape.spans else [])]
+        first += [F.col("ordinal"), F.col("late"), *(F.col(f"_{name}").alias(name) for name in shape.more)]
         first += [F.col(_INCARNATION)] if shape.forgets else _incarnation(shape)
         first += [F.col(name) for name in self._properties]
         plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)

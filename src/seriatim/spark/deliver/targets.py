@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declared.pipeline import BOX
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.resequence.number_columns import SHOWN
 from seriatim.spark.session.versions import spark_schema
 
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
@@ -126,7 +127,7 @@ class BoxSink(SparkSink):
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [
             name
-            for name in ("ticket", "group", "sequence", "ordinal", "late", "overlaps", "incarnation")
+            for name in ("ticket", "group", "sequence", "ordinal", "late", *SHOWN, "incarnation")
             if name not in used
         ]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -38,6 +38,8 @@ from seriatim.kernel.values.outcome import (
     Reason,
     no_events,
     no_messages,
+    numbers_in,
+    runs_of,
 )
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from seriatim.pipeline.declared.queue import Queue
@@ -61,6 +63,8 @@ LONGEST = 10
 MOST_SKIPPED = 10
 #: The most groups with a suspected restart of their producer that a report names.
 MOST_SUSPECTED = 10
+#: How many numbers that sets lack a table has at most.
+_MOST_NUMBERS = 1_000_000
 #: Why the messages are dead that a destination held when it was taken away.
 _ABANDONED = "its destination was taken away"
 #: How many groups of a queue must have expired before they leave a bucket's index: they are written at once, as a run.
@@ -82,8 +86,7 @@ class Plan:
     of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
     `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
     regions has sent a message; None: there is one. `tickets`: how tickets are given by
-    counts; None: messages come with theirs. `numbers`: the columns that say whether a message has numbers that have left before, and its
-    number through all turns; None: no queue has such numbers.
+    counts; None: messages come with theirs. `numbers`: the columns that say more of a message's number (see `shown_of`), by what they say.
     """
 
     queues: tuple[Queue, ...]
@@ -101,7 +104,7 @@ class Plan:
     moved: str | None = None
     region: str | None = None
     tickets: StampPlan | None = None
-    numbers: tuple[str | None, str | None] = (None, None)
+    numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ticks(self) -> bool:
@@ -340,7 +343,7 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
             self._events += told_events(queue, known, events)
-        self._decide(queue, known, decided, bare)
+        self._decide(queue, known, decided, bare, events)
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
         """Return the groups without those that have expired to nothing; a message for one of them begins a new incarnation."""
@@ -376,7 +379,8 @@ class Bucket:
                 continue
             kept = np.ones(len(known.state), np.bool_)
             kept[rows] = False
-            away[queue.name] = known.take(rows).with_state(tombstones(known.state.select(rows)))
+            gone = known.take(rows)
+            away[queue.name] = gone.with_state(tombstones(queue.policy, gone.state))
             self._index.queues[queue.name] = known.take(np.flatnonzero(kept))
         self._cold.add(away)
 
@@ -513,7 +517,8 @@ class Bucket:
         if void is not None:
             weight[void[rows]] = 0
         # Only messages of these policies are compared, and a void has no content.
-        compared = isinstance(policy, Standard | FifoMerged) and self._column(FINGERPRINT) is not None
+        compares = isinstance(policy, Standard | FifoMerged) or (isinstance(policy, UnitOfWork) and not policy.once)
+        compared = compares and self._column(FINGERPRINT) is not None
         fingerprint = self._numbers(FINGERPRINT)[rows] * weight if compared else empty_ints(len(rows))
         spans, epochs = getattr(policy, "spans", False), getattr(policy, "epochs", False)
         through = self._numbers(THROUGH)[rows] if spans else None
@@ -608,17 +613,17 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         because = {"operation_id": command.id, "action": command.verb, "actor": command.actor, "reason": command.reason}
         self._events += told_events(queue, known, events, because)
-        self._decide(queue, known, decided, _bare(queue.policy, known.state.held))
+        self._decide(queue, known, decided, _bare(queue.policy, known.state.held), events)
 
-    def _decide(self, queue: Queue, known: QueueState, decided: Decided, bare: Ints) -> None:
-        """Note decisions; `bare`: the messages without a number."""
+    def _decide(self, queue: Queue, known: QueueState, decided: Decided, bare: Ints, events: Events) -> None:
+        """Note decisions; `bare`: the messages without a number. `events`: they say what partial sets lack."""
         self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
             decided = decided.take(order_by(decided.group, decided.ordinal))
             incarnations = known.incarnations()[decided.group] if self._plan.forgets else None
-            self._out.append(_Decision.of(decided, queue, incarnations, bare))
+            self._out.append(_Decision.of(decided, queue, incarnations, bare, events))
 
     def _emit(self, queue: Queue, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
@@ -645,7 +650,7 @@ class Bucket:
                 refs = state.held.ref[messages]
                 shown = _Decision.alike(refs, Disposition.HELD, reasons, queue.name)
                 numbers = _unwrapped(queue.policy, refs, state.held.sequence[messages], _bare(queue.policy, state.held))
-                self._out.append(replace(shown, unwrapped=numbers))
+                self._out.append(replace(shown, numbers={"unwrapped": numbers}))
 
     def _keep(self) -> None:
         """Store the bodies of held messages, and update refs of bodies that have moved."""
@@ -700,7 +705,8 @@ class Bucket:
                     )
             start = 0
             for part in slices(pa.concat_tables(sources), rows):
-                yield decision.added(part, start, self._plan)
+                for at in range(0, part.num_rows, step := decision.most_rows):
+                    yield decision.added(part.slice(at, step), start + at, self._plan)
                 start += part.num_rows
 
 
@@ -715,11 +721,14 @@ class _Decision:
     reason: pa.Array
     queue: str | pa.Array
     incarnation: pa.Array | None = None
-    overlaps: pa.Array | None = None
-    unwrapped: pa.Array | None = None
+    #: What is said of their numbers, see `Plan`.
+    numbers: Mapping[str, pa.Array] = field(default_factory=dict)
+    #: What partial sets lack; the first of them is that of all other messages, which lacks nothing.
+    lacks: pa.ListArray | None = None
 
     @classmethod
-    def of(cls, decided: Decided, queue: Queue, incarnations: Ints | None, bare: Ints) -> _Decision:
+    def of(cls, decided: Decided, queue: Queue, incarnations: Ints | None, bare: Ints, events: Events) -> _Decision:
+        sets, lacks = _lacking(decided, events)
         bare = np.concatenate([bare, decided.ref[decided.disposition == Disposition.INVALID]])
         left = decided.disposition == Disposition.RELEASED
         return cls(
@@ -730,8 +739,13 @@ class _Decision:
             _words(decided.reason),
             queue.name,
             None if incarnations is None else pa.array(incarnations, pa.int64(), mask=~left),
-            pa.array(decided.reason == Reason.OVERLAPS),
-            _unwrapped(queue.policy, decided.ref, decided.sequence, bare),
+            {
+                "overlaps": pa.array(decided.reason == Reason.OVERLAPS),
+                "unwrapped": _unwrapped(queue.policy, decided.ref, decided.sequence, bare),
+                "partial": pa.array(decided.reason == Reason.PARTIAL),
+                "missing": pa.array(sets),
+            },
+            lacks,
         )
 
     @classmethod
@@ -754,13 +768,8 @@ class _Decision:
             messages = messages.add_column(plan.user.index(plan.destination), plan.destination, named)
         table = messages.append_column("ordinal", self.ordinal.slice(start, n))
         table = table.append_column("late", self.late.slice(start, n))
-        overlaps, unwrapped = plan.numbers
-        if overlaps is not None:
-            own = pa.array(np.zeros(len(self.refs), np.bool_)) if self.overlaps is None else self.overlaps
-            table = table.append_column(overlaps, own.slice(start, n))
-        if unwrapped is not None:
-            own = pa.nulls(len(self.refs), pa.int64()) if self.unwrapped is None else self.unwrapped
-            table = table.append_column(unwrapped, own.slice(start, n))
+        for what, column in plan.numbers.items():
+            table = table.append_column(column, self._said(what, start, n))
         if plan.forgets:
             own = pa.nulls(len(self.refs), pa.int64()) if self.incarnation is None else self.incarnation
             table = table.append_column("incarnation", own.slice(start, n))
@@ -768,6 +777,35 @@ class _Decision:
             table = table.append_column("disposition", self.disposition.slice(start, n))
             table = table.append_column("reason", self.reason.slice(start, n))
         return table
+
+    @property
+    def most_rows(self) -> int:
+        """How many rows a table has at most: each message of a set has all that the set lacks."""
+        longest = 0 if self.lacks is None else pc.max(pc.list_value_length(self.lacks)).as_py()
+        return max(1, _MOST_NUMBERS // max(1, longest))
+
+    def _said(self, what: str, start: int, n: int) -> pa.Array:
+        """What some messages have in one of the columns about numbers."""
+        own = self.numbers.get(what)
+        if what == "missing":
+            lacks = _no_lacks() if own is None or self.lacks is None else self.lacks
+            return lacks.take(pa.array(np.zeros(n, np.int64)) if own is None else own.slice(start, n))
+        if own is not None:
+            return own.slice(start, n)
+        return pa.nulls(n, pa.int64()) if what == "unwrapped" else pa.array(np.zeros(n, np.bool_))
+
+
+def _lacking(decided: Decided, events: Events) -> tuple[Ints, pa.ListArray]:
+    """What partial sets lack: by message the place of its set's, and these."""
+    sets = empty_ints(len(decided))
+    rows = np.flatnonzero(decided.reason == Reason.PARTIAL)
+    if not len(rows):
+        return sets, _no_lacks()
+    lacks = {(group, at): numbers_in(runs) for group, at, runs in runs_of(events)}
+    places = {one: place for place, one in enumerate(lacks, 1)}
+    of = zip(decided.group[rows].tolist(), decided.cause[rows].tolist(), strict=True)
+    sets[rows] = [places.get(one, 0) for one in of]
+    return sets, pa.array([(), *lacks.values()], pa.list_(pa.int64()))
 
 
 def _bare(policy: Policy, held: Held, arrivals: Arrivals | None = None) -> Ints:
@@ -784,6 +822,11 @@ def _unwrapped(policy: Policy, refs: Ints, numbers: Ints, bare: Ints) -> pa.Arra
     if getattr(policy, "modulus", None) is None:
         return pa.nulls(len(refs), pa.int64())
     return pa.array(numbers, pa.int64(), mask=np.isin(refs, bare))
+
+
+@cache
+def _no_lacks() -> pa.ListArray:
+    return pa.array([()], pa.list_(pa.int64()))
 
 
 # Made on first use: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.

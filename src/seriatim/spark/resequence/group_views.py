@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.numbers import by_position
 from seriatim.kernel.groups.policy import Policy, Standard, Unordered
+from seriatim.kernel.groups.positions import shown_position
 from seriatim.kernel.groups.state import NOTHING, Flag, State
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import held_groups
@@ -111,7 +112,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "held": int(held[row]),
                 "missing_first": None if first_missing == NOTHING else first_missing,
                 "missing_last": None if last_missing == NOTHING else last_missing,
-                "last_released": None if groups.last[row] == NOTHING or by_position(policy) else int(groups.last[row]),
+                "last_released": _last(policy, known, int(groups.last[row])),
                 "ordinal": int(groups.ordinal[row]),
                 "incarnation": int(incarnations[row]),
                 "due_at": _moment(due[row]),
@@ -163,3 +164,10 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
         beginnings = [view["since"] for view in views("", policy, known, rows)]
         wanted[rows] = [since is not None and since <= now - filter_["older_than"] for since in beginnings]
     return np.flatnonzero(wanted)
+
+
+def _last(policy: Policy, known: QueueState, last: int) -> int | str | None:
+    """What left last: its number, or its position."""
+    if last == NOTHING:
+        return None
+    return shown_position(known.positions[last]) if by_position(policy) else last

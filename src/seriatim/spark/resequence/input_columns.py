@@ -220,6 +220,8 @@ def compared(queue: Queue) -> tuple[str, ...] | None:
     """The columns by which a queue compares messages; None: it compares none. Without `compare` it is the body, and only where the last
     ones that left are remembered: a hash of each body costs more than putting it in order.
     """
+    if isinstance(queue.policy, UnitOfWork) and not queue.policy.once:
+        return queue.compare
     if not isinstance(queue.policy, Standard):
         return None
     if queue.compare is not None:
@@ -236,7 +238,11 @@ def _size_or_bits(df: DataFrame, queue: Queue) -> Column | None:
 
 def _void(df: DataFrame, queue: Queue, void: str | None) -> Column | None:
     """Whether a row leaves nothing: the user's column says so, or a filter does; None: no row."""
-    found = holds(df, queue, "void", "base_only")
+    found, only = holds(df, queue, "void"), holds(df, queue, "base_only")
+    if only is not None:
+        bare = holds(df, queue, "restarts", "unnumbered")  # which are no bases
+        only = only if bare is None else only & ~bare
+        found = only if found is None else found | only
     own = None if void is None else F.coalesce(quoted(void), F.lit(False))
     return own if found is None else found if own is None else own | found
 
@@ -406,7 +412,7 @@ def _position_source(queue: Queue) -> object:
 
 
 def _void_source(queue: Queue) -> object:
-    return queue.says.void, queue.says.base_only
+    return tuple(queue.says.filters.items())
 
 
 def _content_source(queue: Queue) -> object:

@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
 from seriatim.kernel.groups.numbers import BASE, RESTARTS, UNNUMBERED
-from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.policy import Standard, UnitOfWork
 from seriatim.kernel.groups.positions import DIGITS_TEXT, MOST_BYTES, MOST_DIGITS
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import HIGHEST, LOWEST
@@ -20,7 +20,16 @@ from seriatim.spark.frames.columns import located
 from seriatim.spark.frames.readings import Numbers, sequence_numbers, whole_numbers
 from seriatim.spark.route.filter_expressions import Properties, condition
 
-__all__ = ["Said", "has_rules", "holds", "position", "said"]
+__all__ = ["SHOWN", "Said", "has_rules", "holds", "position", "said", "shown_of"]
+
+#: The columns that say more of a message's number: whether it has numbers that have left before; its number through all turns; whether its
+#: set is partial, and the numbers that this lacks.
+SHOWN: dict[str, T.DataType] = {
+    "overlaps": T.BooleanType(),
+    "unwrapped": T.LongType(),
+    "partial": T.BooleanType(),
+    "missing": T.ArrayType(T.LongType()),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,14 @@ class Said:
     epoch: Column | None
     bits: Column | None
     restarts: Column | None
+
+
+def shown_of(queue: Queue) -> tuple[str, ...]:
+    """Which of the columns `SHOWN` say something of a queue's messages."""
+    policy, says = queue.policy, queue.says
+    partial = isinstance(policy, UnitOfWork) and policy.on_timeout == "deliver"
+    has = (says.through is not None, says.modulus is not None, partial, partial)
+    return tuple(name for name, own in zip(SHOWN, has, strict=True) if own)
 
 
 def has_rules(queue: Queue) -> bool:

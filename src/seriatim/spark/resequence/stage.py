@@ -5,10 +5,10 @@ The plan of the query: rows → packets by bucket, and the control source → th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +23,7 @@ from seriatim.kernel.groups.policy import (
     Policy,
     Standard,
     StandardNumbers,
+    UnitOfWork,
     Unordered,
     remembering,
     with_regions,
@@ -39,6 +40,7 @@ from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
 from seriatim.spark.resequence.input_columns import BODY, Merge, OurColumns, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
+from seriatim.spark.resequence.number_columns import SHOWN, shown_of
 from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer, resequence_to_the_end
 from seriatim.spark.resequence.ordering import Ordering
 from seriatim.spark.session.requirements import arrow_schema, make_ready, warn_of_empty_partitions
@@ -101,12 +103,6 @@ def resequence(
     )
 
 
-def _check_policies(chosen: Sequence[Queue]) -> None:
-    for one in (policy for queue in chosen for policy in queue.all_policies()):
-        if (refused := numbers.not_on_spark(one)) is not None:
-            raise refused
-
-
 def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     """Put a frame in order; see `resequence` for its result and its errors."""
     chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
@@ -115,11 +111,9 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     _check_clock(clock, time)
     forgets = any(queue.group.expire_to == "nothing" for queue in chosen)
     judged = tuple(queue.policy_of(None) for queue in chosen)
-    _check_policies(chosen)
-    names = ("_overlaps", "_unwrapped") if ordering.packed else ("overlaps", "unwrapped")
-    has_them = (any(getattr(one, its, None) for one in judged) for its in ("spans", "modulus"))
-    of_numbers = tuple(name if has else None for name, has in zip(names, has_them, strict=True))
-    added = ["ordinal", "late", *filter(None, of_numbers), *(["incarnation"] if forgets else [])]
+    said = {name for queue in chosen for name in shown_of(queue)}
+    of_numbers = {name: f"_{name}" if ordering.packed else name for name in SHOWN if name in said}
+    added = ["ordinal", "late", *of_numbers.values(), *(["incarnation"] if forgets else [])]
     check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, ordering.arrival)
     merge = _merged(df, ordering.region, ordering.message_id, ordering.horizon)
@@ -158,7 +152,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
         moved=None if ordering.layout.moved is None else str(ordering.layout.moved),
         region=ordering.region,
         tickets=None if ordering.front is None else ordering.front.tickets,
-        numbers=cast("tuple[str | None, str | None]", of_numbers),
+        numbers=of_numbers,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output, of_numbers, forgets=forgets)
@@ -297,6 +291,8 @@ def _needs_order(queue: Queue, *, merged: bool) -> str | None:
         return f'start="{policy.start}"'
     if numbers.by_position(policy):
         return 'by="position"'
+    if isinstance(policy, UnitOfWork) and not policy.once:
+        return "once=False"
     if isinstance(queue.policy_of(None), StandardNumbers | BestEffortNumbers):
         return f"Sequence({next(name for name in queue.says.says() if name != 'void')}=…)"
     # Messages of two regions may have no common order of arrival but that of the batches.
@@ -337,12 +333,9 @@ def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
     return T.StructType(fields)
 
 
-def _output_schema(
-    schema: T.StructType, output: str, of_numbers: Sequence[str | None], *, forgets: bool
-) -> T.StructType:
+def _output_schema(schema: T.StructType, output: str, of_numbers: Mapping[str, str], *, forgets: bool) -> T.StructType:
     fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
-    kinds = zip(of_numbers, (T.BooleanType(), T.LongType()), strict=True)
-    fields += [T.StructField(name, kind) for name, kind in kinds if name is not None]
+    fields += [T.StructField(column, SHOWN[name]) for name, column in of_numbers.items()]
     if forgets:
         fields.append(T.StructField("incarnation", T.LongType()))
     if output == "all":

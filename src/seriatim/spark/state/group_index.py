@@ -102,14 +102,10 @@ class QueueState:
     def take(self, rows: Ints) -> QueueState:
         """Some of the groups, by their rows, which ascend."""
         births = None if self.births is None else self.births[rows]
-        return QueueState(
-            self.keys.take(pa.array(rows)),
-            self.state.select(rows),
-            self.incarnation,
-            self.forgotten,
-            births,
-            self.positions,
+        found = QueueState(
+            self.keys.take(pa.array(rows)), self.state.select(rows), self.incarnation, self.forgotten, births
         )
+        return found.with_positions(self.positions, found.state) if self.positions else found
 
     def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
         """Return the same queue with further groups after these; `births` None: they begin now."""

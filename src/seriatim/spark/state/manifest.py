@@ -59,8 +59,8 @@ def _identity_of(queue: Queue) -> dict[str, Any]:
             found["numbers"] = {"modulus": modulus}
         case BestEffort(by="position"):
             found["numbers"] = {"by": "position"}
-        case UnitOfWork(start=0):
-            found["numbers"] = {"start": 0}
+        case UnitOfWork(start=start, once=once) if start == 0 or not once:
+            found["numbers"] = {**({} if start else {"start": 0}), **({} if once else {"once": False})}
     return found
 
 

@@ -1,7 +1,7 @@
 -- The present groups, read without locks. `state`: the state that a group shows, by the rules of
 -- kernel/groups/states.py; a group whose first message is postponed waits. `arrived`: not judged yet, so not in the
 -- state either; `in_hand`: of a pipeline. `hole_since`, `due_at`: NULL if nothing is open, or due. `next`,
--- `last_released` and `hole_through` are sequences as numbers: microseconds if a queue goes by time. `suspended_by`:
+-- `last_released` and `hole_through` are sequences as numbers: microseconds if a queue goes by time, NULL if it goes by position. `suspended_by`:
 -- NULL if a rule of order has suspended it, which is in `suspended_because`.
 CREATE OR REPLACE VIEW {schema}.groups AS
 WITH locked AS MATERIALIZED (
@@ -12,12 +12,12 @@ WITH locked AS MATERIALIZED (
     SELECT {schema}.group_lock(queue_id, group_key) FROM {schema}.leases WHERE group_key IS NOT NULL
 ), known AS (
     SELECT
-        queue_id, group_key, incarnation, flags, first, next, last, ordinal, since, reports, due_at
+        queue_id, group_key, incarnation, flags, first, next, last, ordinal, since, reports, due_at, remembered
     FROM {schema}.known_groups
     UNION ALL
     SELECT DISTINCT
         queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, NULL::bigint, ({NOTHING})::bigint, 0::bigint,
-        ({NEVER})::bigint, 0::bigint, NULL::bigint
+        ({NEVER})::bigint, 0::bigint, NULL::bigint, ''::bytea
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
         SELECT FROM {schema}.known_groups AS judged
@@ -47,14 +47,17 @@ SELECT
     entry.queued,
     CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
     CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
-    nullif(known.last, {NOTHING}) AS last_released,
+    CASE WHEN policy.name <> 'best_effort' OR known.remembered = '' THEN nullif(known.last, {NOTHING}) END AS last_released,
     known.ordinal,
     coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
     CASE WHEN said.action = 'suspend' THEN said.actor END AS suspended_by,
     CASE
         WHEN said.action = 'suspend' THEN said.reason
-        WHEN fact.suspended THEN {schema}.late_because(policy.name, known.first, came.sequence)
+        WHEN fact.suspended THEN {schema}.late_because(
+            CASE WHEN came.sequence IS NULL AND came.arrival IS NOT NULL THEN 'position' ELSE policy.name END,
+            known.first, came.sequence
+        )
     END AS suspended_because,
     entry.in_hand
 FROM known
@@ -101,7 +104,7 @@ LEFT JOIN LATERAL (
     ORDER BY operation_id DESC LIMIT 1
 ) AS said ON TRUE
 LEFT JOIN LATERAL (
-    SELECT sequence FROM {schema}.entries AS late
+    SELECT sequence, arrival FROM {schema}.entries AS late
     WHERE fact.suspended AND said.action IS DISTINCT FROM 'suspend' AND late.queue_id = known.queue_id
         AND late.group_key = known.group_key AND late.status = 'held' AND late.late
     ORDER BY arrival LIMIT 1

@@ -35,7 +35,7 @@ FROM (
     ) UNION ALL (
         SELECT one.*, 2, 0 FROM {schema}.entries AS one
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND NOT late
-        ORDER BY sequence, arrival LIMIT 1
+        ORDER BY sequence, meaning[5:], arrival LIMIT 1
     ) UNION ALL (
         SELECT one.*, 3, 0 FROM {schema}.entries AS one
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'placed'

@@ -53,7 +53,8 @@ WITH place AS MATERIALIZED (
         candidate.queue_id, candidate.group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next,
         judged.skipped, nullif(judged.last, {NOTHING}) AS last, coalesce(judged.ordinal, 0) AS ordinal,
         judged.incarnation, nullif(judged.since, {NEVER}) AS since, judged.reports, judged.due_at,
-        judged.touched_at, coalesce(judged.suspects, 0) AS suspects, judged.lives IS NOT NULL AS has_lives
+        judged.touched_at, coalesce(judged.suspects, 0) AS suspects, judged.lives IS NOT NULL AS has_lives,
+        judged.remembered
     FROM candidate LEFT JOIN LATERAL (
         SELECT * FROM {schema}.known_groups AS one
         WHERE one.queue_id = candidate.queue_id AND one.group_key = candidate.group_key LIMIT 1
@@ -63,7 +64,7 @@ WITH place AS MATERIALIZED (
         place.queue_id, place.queue, place.is_gate, place.regions, known.group_key, known.suspects, fact.*,
         NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
+        known.last, CASE WHEN place.name = 'best_effort' THEN known.remembered END AS positions, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
         known.flags & {flag.UNOPENED} <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (
@@ -92,7 +93,10 @@ WITH place AS MATERIALIZED (
             WHEN found.suspended AND came.waits THEN format(
                 'a suspected restart of its producer, at the message with the sequence %%s', came.sequence
             )
-            WHEN found.suspended THEN {schema}.late_because(place.name, known.first, came.sequence)
+            WHEN found.suspended THEN {schema}.late_because(
+                CASE WHEN came.sequence IS NULL AND came.arrival IS NOT NULL THEN 'position' ELSE place.name END,
+                known.first, came.sequence
+            )
         END AS suspended_because,
         CASE fact.state
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
@@ -158,7 +162,7 @@ WITH place AS MATERIALIZED (
         WHERE log.action = 'suspend'
     ) AS said ON TRUE
     LEFT JOIN LATERAL (
-        SELECT first.sequence, first.waits FROM (
+        SELECT first.sequence, first.waits, first.arrival FROM (
             (
                 SELECT late.sequence, late.waits, late.arrival FROM {schema}.entries AS late
                 WHERE found.suspended AND said.actor IS NULL AND late.queue_id = known.queue_id
@@ -219,7 +223,7 @@ SELECT
     page.locked_by,
     page.next, entry.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through,
-        page.last AS last_released,
+    page.last AS last_released, page.positions,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.locked_idle_s, page.due_in_s, page.suspects, page.restart_suspected,

@@ -36,5 +36,6 @@ WHERE entry.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR entry.group_
 ORDER BY
     entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'placed', 'faulted', 'arrived'], entry.status::text),
     CASE entry.status WHEN 'placed' THEN entry.sequence ELSE entry.ordinal END,
-    CASE entry.status WHEN 'held' THEN entry.sequence END, stored.stamp, entry.serial
+    -- Of positions the number is NULL, and the rest of the meaning is the position.
+    CASE entry.status WHEN 'held' THEN entry.sequence END, CASE entry.status WHEN 'held' THEN entry.meaning[5:] END, stored.stamp, entry.serial
 LIMIT %(limit)s

@@ -9,7 +9,8 @@ CREATE OR REPLACE FUNCTION {schema}.requeue_facts(
 )
 RETURNS TABLE (
     entry_id bigint, disposition text, sequence bigint, ordinal bigint, following bigint, last_ordinal bigint,
-    undelivered bigint, forgotten boolean, is_known boolean, reason text, aside_at timestamptz
+    undelivered bigint, forgotten boolean, is_known boolean, reason text, aside_at timestamptz, meaning bigint[],
+    remembered bytea
 )
 AS $function$
 #variable_conflict use_column
@@ -39,13 +40,15 @@ BEGIN
         ) AS forgotten,
         known.group_key IS NOT NULL AS is_known,
         one.reason,
-        one.aside_at
+        one.aside_at,
+        one.meaning,
+        known.remembered
     FROM {schema}.aside AS one
     JOIN {schema}.queues AS place USING (queue_id)
     LEFT JOIN {schema}.known_groups AS known ON known.queue_id = one.queue_id AND known.group_key = one.group_key
     WHERE one.entry_id = ANY (of_entries) AND one.queue_id = of_queue AND one.group_key = of_group
         AND one.disposition = ANY (its_dispositions)
-    ORDER BY one.ordinal NULLS LAST, one.sequence, one.entry_id
+    ORDER BY one.ordinal NULLS LAST, one.sequence, one.meaning[5:], one.entry_id
     FOR UPDATE OF one;
 END
 $function$;

@@ -31,6 +31,8 @@ BEGIN
                 WHEN known.definition #>> '{policy,name}' = 'standard' AND known.definition ->> 'sequence' = 'ticket'
                     -- Some messages of theirs have no number.
                     OR jsonb_typeof(known.definition -> 'sequence') = 'object'
+                    OR known.definition @? '$.policy.by ? (@ == "position")'
+                    OR known.definition @? '$.policies.*.by ? (@ == "position")'
                     THEN 'fifo'
                 ELSE known.definition #>> '{policy,name}'
             END, one.group_key, one.sequence, one.priority, one.problem
