@@ -10,8 +10,7 @@ AS $function$
 DECLARE
     its_link {schema}.known_links;
     keeps interval;
-    -- Variables, so that indexes are read up to them: by a clock that moves on they would be read to their end.
-    moment timestamptz := clock_timestamp();
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     idle_since timestamptz;
     most_streams CONSTANT integer := 2000;
     collected bigint;

@@ -25,6 +25,7 @@ DECLARE
     moment_us bigint := coalesce(at_us, {schema}.now_us());
     -- More arrivals are judged at once, and read again each time until they are.
     most bigint := 2 * at_most::bigint + 20;
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     candidate text := named;
     least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
     its_rank bigint;
@@ -46,7 +47,7 @@ BEGIN
         RETURN;
     END IF;
     IF serves THEN -- a separate statement, because an expression with a query is run as one, whatever is to the left of that
-        IF EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp()) THEN
+        IF EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= moment) THEN
             RETURN;
         END IF;
     END IF;
@@ -161,13 +162,14 @@ BEGIN
                 bool_or(one.ahead OR one.visible_at IS NOT NULL) AS judges
             INTO line
             FROM (
+                WITH queued AS MATERIALIZED (
+                    SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.serial
+                    FROM {schema}.entries AS one
+                    WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
+                    ORDER BY one.ordinal LIMIT at_most + 1::bigint
+                )
                 SELECT entry.* FROM (
-                    SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM (
-                        SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.serial
-                        FROM {schema}.entries AS one
-                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
-                        ORDER BY one.ordinal LIMIT at_most + 1::bigint
-                    ) AS queued
+                    SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM queued
                     UNION ALL
                     SELECT
                         come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.serial, run.stamp, 1
@@ -176,6 +178,8 @@ BEGIN
                         -- See `has_work`.
                         WHERE one.queue_id = of_queue AND one.group_key = candidate
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
+                            -- Where enough was judged, arrivals wait for their turn, but for those that go ahead.
+                            AND (serves OR (SELECT count(*) FROM queued) < at_most)
                         LIMIT most + 1
                     ) AS come
                     -- The transaction's own messages are numbered at its commit, and invisible
@@ -283,10 +287,7 @@ BEGIN
     FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
     -- See `decide` for the ANY.
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-    JOIN {schema}.locations AS place ON place.location = run.location
+    {of_entry()}
     ORDER BY handed.place;
 END
 $function$;
