@@ -162,14 +162,13 @@ BEGIN
                 bool_or(one.ahead OR one.visible_at IS NOT NULL) AS judges
             INTO line
             FROM (
-                WITH queued AS MATERIALIZED (
-                    SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.serial
-                    FROM {schema}.entries AS one
-                    WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
-                    ORDER BY one.ordinal LIMIT at_most + 1::bigint
-                )
                 SELECT entry.* FROM (
-                    SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM queued
+                    SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM (
+                        SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.serial
+                        FROM {schema}.entries AS one
+                        WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
+                        ORDER BY one.ordinal LIMIT at_most + 1::bigint
+                    ) AS queued
                     UNION ALL
                     SELECT
                         come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.serial, run.stamp, 1
@@ -179,7 +178,13 @@ BEGIN
                         WHERE one.queue_id = of_queue AND one.group_key = candidate
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
                             -- Where enough was judged, arrivals wait for their turn, but for those that go ahead.
-                            AND (serves OR (SELECT count(*) FROM queued) < at_most)
+                            AND (serves OR NOT around.queues OR (
+                                SELECT count(*) FROM (
+                                    SELECT FROM {schema}.entries AS other
+                                    WHERE other.queue_id = of_queue AND other.group_key = candidate
+                                        AND other.status = 'queued' LIMIT at_most
+                                ) AS enough
+                            ) < at_most)
                         LIMIT most + 1
                     ) AS come
                     -- The transaction's own messages are numbered at its commit, and invisible
