@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import psycopg
 import pytest
@@ -30,8 +31,8 @@ SPARE = 500
 KINDS = {"calls": ("calls of ",), "reads": ("rows of ", "entries of ")}
 PATIENCE_S = 60.0
 #: Looks for the head of a queue go by the clock, so that a slow machine has more of them: each second at most one of a process
-#: (`Heads`), each ten seconds one of a transaction (`reach`). Each may read all that this index has.
-LOOKED, LOOK_S = "entries of entries_arrived", 10.0
+#: (`Heads`), each ten seconds one of a transaction (`reach`). Each may read all that these indexes have of their tables.
+LOOKED, LOOK_S = {"entries of entries_arrived": "entries", "entries of groups_ready": "known_groups"}, 10.0
 BY = {"actor": "ann", "reason": "a test"}
 NUMBERS = itertools.count()
 JOB = sq.MessageType("job", properties={"key": "string", "n": "long"})
@@ -113,10 +114,10 @@ def pass_on(box, many):
                 tx.publish([job("gate", one.context["key"])])
 
 
-def begin_dialogs(box, many):
+def begin_dialogs(box, many, **more):
     with box.session() as tx:
         for _ in range(many):
-            handle = tx.begin_dialog("Near", "Far", contract="Talk")
+            handle = tx.begin_dialog("Near", "Far", contract="Talk", **more)
             tx.send(handle, "job", b"{}")
 
 
@@ -198,6 +199,7 @@ WAYS = {
     "receive a long group of BestEffort": (publish("best", in_one_group=True), receive("best", 10)),
     "receive a long group one by one": (publish_each("fifo"), receive("fifo", 1)),
     "receive dialogs": (begin_dialogs, receive("far", 10)),
+    "receive dialogs with a lifetime": (partial(begin_dialogs, lifetime=3600.0), receive("far", 10)),
     "pass on to a gate": (publish("origin"), pass_on),
     "receive from a gate": (lambda box, many: (publish("origin")(box, many), pass_on(box, many)), receive("gate", 10)),
     "fail for good": (nothing, fail("failing")),
@@ -272,13 +274,14 @@ def counted(box, many, prepare, act, pair=None):
             while owner.execute(query, [value]).fetchone()[0]:  # connections tell what they have read when they end
                 assert time.monotonic() < deadline
         after = figures(owners, places)
-        table = f"{box.schema}.entries"
-        size = owners[0].execute(
-            "SELECT pg_stat_get_live_tuples(%s::regclass) + pg_stat_get_dead_tuples(%s::regclass)", [table] * 2
-        )
         found = {name: int(number - before.get(name, 0)) for name, number in after.items()}
         looks = found.get("calls of head_of", 0) + 2 * turns_of_the_clock
-        found[LOOKED] = max(0, found[LOOKED] - int(looks * size.fetchone()[0]))
+        for index, table in LOOKED.items():
+            size = owners[0].execute(
+                "SELECT pg_stat_get_live_tuples(%s::regclass) + pg_stat_get_dead_tuples(%s::regclass)",
+                [f"{box.schema}.{table}"] * 2,
+            )
+            found[index] = max(0, found[index] - int(looks * size.fetchone()[0]))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.box.turns.turn_reading import PORTION
 from seriatim.operations import dead_letters
 
 JOB = sq.MessageType("job", properties={"key": "string", "n": "long"})
@@ -90,3 +91,14 @@ def test_what_is_dead_or_postponed_in_between(box):
     assert dead
     assert sorted(got + dead) == list(range(1, 31))
     assert got == sorted(got)
+
+
+def test_what_is_judged_leaves_before_more_is_judged(box):
+    many = 2 * PORTION.arrived + 10
+    filled(box, POLICIES["fifo"], "a", many=many)
+    with box.session() as tx:
+        assert [numbers(tx.receive("jobs")) for _ in range(5)] == [[1], [2], [3], [4], [5]]
+        arrived = tx.connection.execute(
+            f"SELECT count(*) FROM {box.schema}.entries WHERE status = 'arrived'"
+        ).fetchone()
+        assert arrived == (many - PORTION.arrived,)

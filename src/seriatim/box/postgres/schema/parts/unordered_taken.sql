@@ -24,10 +24,7 @@ SELECT
     entry.ordinal
 FROM taken AS entry
 CROSS JOIN noted
-JOIN {schema}.spool AS stored
-    ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-JOIN {schema}.locations AS place ON place.location = run.location
+{of_entry()}
 LEFT JOIN far ON far.group_key = entry.group_key
 WHERE far.bound IS NULL OR entry.origin_number IS NOT NULL OR entry.ordinal < far.bound
 ORDER BY entry.rank, entry.entry_id

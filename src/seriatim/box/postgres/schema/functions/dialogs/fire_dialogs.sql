@@ -4,6 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.fire_dialogs(at_most integer, OUT done integer, OUT set_aside bigint[])
 AS $function$
 DECLARE
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     one record;
     side record;
     sides uuid[];
@@ -16,14 +17,14 @@ BEGIN
     FOR one IN
         SELECT known.handle, known.conversation_id, known.state, known.timer_at, known.expires_at
         FROM {schema}.endpoints AS known
-        WHERE known.due_at <= clock_timestamp() ORDER BY known.due_at LIMIT at_most FOR NO KEY UPDATE SKIP LOCKED
+        WHERE known.due_at <= moment ORDER BY known.due_at LIMIT at_most FOR NO KEY UPDATE SKIP LOCKED
     LOOP
         -- The other side of it may have been the first.
         CONTINUE WHEN NOT EXISTS (
             SELECT FROM {schema}.endpoints AS known
-            WHERE known.handle = one.handle AND known.due_at <= clock_timestamp()
+            WHERE known.handle = one.handle AND known.due_at <= moment
         );
-        IF one.expires_at <= clock_timestamp() THEN
+        IF one.expires_at <= moment THEN
             sides := ARRAY(
                 SELECT known.handle FROM {schema}.endpoints AS known
                 WHERE known.conversation_id = one.conversation_id ORDER BY known.handle FOR UPDATE SKIP LOCKED

@@ -4,6 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.why_nothing(of_queue integer, channel text) RETURNS text
 AS $function$
 DECLARE
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     moment_us bigint := {schema}.now_us();
     here record;
 BEGIN
@@ -23,8 +24,8 @@ BEGIN
         AND NOT EXISTS (SELECT FROM {schema}.entries WHERE queue_id = of_queue AND status = 'arrived')
         AND NOT EXISTS (SELECT FROM {schema}.known_groups WHERE queue_id = of_queue AND due_at <= moment_us)
         AND NOT EXISTS (SELECT FROM {schema}.requests WHERE queue_id = of_queue)
-        AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND expires_at <= clock_timestamp())
-        AND NOT EXISTS (SELECT FROM {schema}.endpoints WHERE due_at <= clock_timestamp()) THEN
+        AND NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND expires_at <= moment)
+        AND NOT EXISTS (SELECT FROM {schema}.endpoints WHERE due_at <= moment) THEN
         RETURN 'empty';
     END IF;
     PERFORM {schema}.call_judges(of_queue);

@@ -1,6 +1,7 @@
 -- Apply the answers of the other box. Return how many messages they acknowledge; NULL if another process is sending:
--- then they are asked for again. `of_token`: that of the question.
--- is: auto plan, no seqscan, no jit
+-- then they are asked for again. `of_token`: that of the question. Each stream is looked up, see `decide`: a join by a
+-- hash would read all streams of the link.
+-- is: generic plan, no seqscan, no hashjoin, no mergejoin, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_answered(of_link integer, frame bytea, of_token uuid) RETURNS bigint
 AS $function$
 DECLARE
@@ -20,8 +21,7 @@ BEGIN
     IF NOT {schema}.link_lock(of_link, TRUE) THEN
         RETURN NULL;
     END IF;
-    PERFORM set_config('plan_cache_mode', {schema}.link_plans(head.rows), TRUE),
-        set_config('synchronous_commit', 'off', TRUE);
+    PERFORM set_config('synchronous_commit', 'off', TRUE);
     SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     keeps := coalesce((its_link.definition ->> 'keep_sent')::double precision, 0) > 0;
     base := 64 + 24 * head.ranges;
@@ -123,9 +123,10 @@ BEGIN
                 told.lengths, told.fragments
             ) WITH ORDINALITY AS row (incarnation, number, answer, wait_ms, received, chain, at, length, fragment, nth)
         ) AS each
-        JOIN {schema}.link_streams_out AS stream
-            ON stream.link_id = of_link AND stream.incarnation = each.incarnation AND stream.number = each.number
-        LEFT JOIN {schema}.link_messages AS at ON at.stream_id = stream.stream_id AND at.number = each.received
+        JOIN {schema}.link_streams_out AS stream ON stream.link_id = of_link
+            AND stream.incarnation = ANY (ARRAY[each.incarnation]) AND stream.number = ANY (ARRAY[each.number])
+        LEFT JOIN {schema}.link_messages AS at
+            ON at.stream_id = ANY (ARRAY[stream.stream_id]) AND at.number = ANY (ARRAY[each.received])
         LEFT JOIN unnest(known.incarnations, known.numbers) AS there (incarnation, number)
             ON there.incarnation = each.incarnation
         CROSS JOIN LATERAL {schema}.link_decision(
@@ -141,15 +142,14 @@ BEGIN
 
     -- Messages that are acknowledged, or are sent again from there on.
     WITH moved AS MATERIALIZED (
-        SELECT one.* FROM unnest(fate.ids, fate.decisions, fate.acked, fate.through, fate.chains)
+        SELECT one.*, (
+            SELECT sum(octet_length(waiting.header) + octet_length(waiting.body)) FROM {schema}.link_messages AS waiting
+            WHERE waiting.stream_id = one.stream_id AND waiting.number > least(one.acked, one.through)
+                AND waiting.number <= greatest(one.acked, one.through)
+        ) AS bytes
+        FROM unnest(fate.ids, fate.decisions, fate.acked, fate.through, fate.chains)
             AS one (stream_id, decision, acked, through, chain)
         WHERE one.through <> one.acked
-    ), sizes AS (
-        SELECT moved.stream_id, sum(octet_length(waiting.header) + octet_length(waiting.body)) AS bytes
-        FROM moved JOIN {schema}.link_messages AS waiting ON waiting.stream_id = moved.stream_id
-            AND waiting.number > least(moved.acked, moved.through)
-            AND waiting.number <= greatest(moved.acked, moved.through)
-        GROUP BY 1
     ), noted AS (
         UPDATE {schema}.link_streams_out AS stream SET
             status = CASE WHEN moved.decision = {decision.REPEAT} THEN {status.OPEN} ELSE stream.status END,
@@ -161,24 +161,24 @@ BEGIN
             next_try_at = '-infinity', last_error = NULL, fragment = 0,
             ahead_bytes = greatest(
                 0,
-                stream.ahead_bytes + CASE WHEN moved.decision = {decision.REPEAT} THEN sizes.bytes ELSE -sizes.bytes END
+                stream.ahead_bytes + CASE WHEN moved.decision = {decision.REPEAT} THEN moved.bytes ELSE -moved.bytes END
             ),
             kept = CASE WHEN keeps THEN stream.kept ELSE moved.through END,
             kept_chain = CASE WHEN keeps THEN stream.kept_chain ELSE moved.chain END
-        FROM moved LEFT JOIN sizes USING (stream_id) WHERE stream.stream_id = moved.stream_id
+        FROM moved WHERE stream.stream_id = ANY (ARRAY[moved.stream_id])
     )
     SELECT coalesce(sum(moved.through - moved.acked) FILTER (WHERE moved.decision <> {decision.REPEAT}), 0)::bigint
     INTO acknowledged FROM moved;
     IF keeps THEN
         UPDATE {schema}.link_messages AS waiting SET acked_at = clock_timestamp()
         FROM unnest(fate.ids, fate.decisions, fate.acked, fate.through) AS one (stream_id, decision, acked, through)
-        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = one.stream_id AND waiting.number > one.acked
-            AND waiting.number <= one.through;
+        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = ANY (ARRAY[one.stream_id])
+            AND waiting.number > one.acked AND waiting.number <= one.through;
     ELSE
         DELETE FROM {schema}.link_messages AS waiting
         USING unnest(fate.ids, fate.decisions, fate.acked, fate.through) AS one (stream_id, decision, acked, through)
-        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = one.stream_id AND waiting.number > one.acked
-            AND waiting.number <= one.through;
+        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = ANY (ARRAY[one.stream_id])
+            AND waiting.number > one.acked AND waiting.number <= one.through;
     END IF;
     UPDATE {schema}.link_streams_out AS stream SET
         next_try_at = CASE
@@ -190,13 +190,13 @@ BEGIN
             'the other box refuses it: the stream''s queue isn''t among those that it has named for this box'
         )
     FROM unnest(fate.ids, fate.decisions, fate.waits, fate.reasons) AS one (stream_id, decision, wait_ms, reason)
-    WHERE one.decision = {decision.LATER} AND stream.stream_id = one.stream_id
+    WHERE one.decision = {decision.LATER} AND stream.stream_id = ANY (ARRAY[one.stream_id])
         AND (one.wait_ms > 0 OR stream.status = {status.OPEN});
 
     UPDATE {schema}.link_streams_out AS stream SET fragment = one.fragment, attempts = 0, next_try_at = '-infinity',
         last_error = NULL
     FROM unnest(fate.ids, fate.decisions, fate.fragments) AS one (stream_id, decision, fragment)
-    WHERE one.decision = {decision.FRAGMENTS} AND stream.stream_id = one.stream_id;
+    WHERE one.decision = {decision.FRAGMENTS} AND stream.stream_id = ANY (ARRAY[one.stream_id]);
 
     UPDATE {schema}.link_streams_out AS stream SET
         probes = FALSE, probed_at = clock_timestamp(), attempts = 0, next_try_at = '-infinity'
@@ -217,7 +217,7 @@ BEGIN
     FROM unnest(
         fate.ids, fate.decisions, fate.sides, fate.above, fate.unproven
     ) AS one (stream_id, decision, side, above, unproven)
-    JOIN {schema}.link_streams_out AS stream ON stream.stream_id = one.stream_id
+    JOIN {schema}.link_streams_out AS stream ON stream.stream_id = ANY (ARRAY[one.stream_id])
     LEFT JOIN {schema}.queues AS place ON place.queue_id = stream.queue_id
     WHERE one.decision IN ({decision.END}, {decision.LOST});
     UPDATE {schema}.link_streams_out AS stream SET
@@ -225,7 +225,7 @@ BEGIN
         kept = stream.acked, kept_chain = stream.chain,
         last_error = 'it can''t be made whole'
     FROM unnest(fate.ids, fate.decisions, fate.above) AS one (stream_id, decision, above)
-    WHERE one.decision = {decision.END} AND stream.stream_id = one.stream_id;
+    WHERE one.decision = {decision.END} AND stream.stream_id = ANY (ARRAY[one.stream_id]);
     PERFORM {schema}.link_end(of_link, array_agg(one.stream_id))
     FROM unnest(fate.ids, fate.decisions) AS one (stream_id, decision)
     WHERE one.decision IN ({decision.OVER}, {decision.LOST}) HAVING count(*) > 0;
@@ -234,7 +234,7 @@ BEGIN
     FROM (
         SELECT jsonb_object_agg(stream.queue_id, one.reason) AS groups
         FROM unnest(fate.ids, fate.decisions, fate.reasons) AS one (stream_id, decision, reason)
-        JOIN {schema}.link_streams_out AS stream USING (stream_id)
+        JOIN {schema}.link_streams_out AS stream ON stream.stream_id = ANY (ARRAY[one.stream_id])
         WHERE one.decision = {decision.ACK} AND one.reason <> ''
     ) AS there
     WHERE link.link_id = of_link AND NOT link.far_groups @> there.groups;

@@ -65,12 +65,13 @@ BEGIN
             array_agg(given.stream ORDER BY given.at), array_agg(known.sent_chain ORDER BY given.at),
             array_agg(given.message_id ORDER BY given.at), array_agg(given.digest ORDER BY given.at)
         ) AS every
-        FROM given JOIN {schema}.link_streams_out AS known USING (stream_id)
+        -- Looked up, here and below, see `decide`.
+        FROM given JOIN {schema}.link_streams_out AS known ON known.stream_id = ANY (ARRAY[given.stream_id])
     ), chained AS MATERIALIZED (
         SELECT given.stream_id, given.message_id, given.digest, given.nth, known.sent + given.place AS number, one.chain
         FROM chains CROSS JOIN LATERAL unnest(chains.every) WITH ORDINALITY AS one (chain, at)
         JOIN given ON given.at = one.at
-        JOIN {schema}.link_streams_out AS known USING (stream_id)
+        JOIN {schema}.link_streams_out AS known ON known.stream_id = ANY (ARRAY[given.stream_id])
     ), stored AS (
         INSERT INTO {schema}.link_messages (
             stream_id, number, message_id, header, body, digest, chain, replayed, entered_at
@@ -96,7 +97,7 @@ BEGIN
                 sum(octet_length(given.header) + given.size) OVER (PARTITION BY chained.stream_id) AS bytes
             FROM chained JOIN given USING (nth) ORDER BY chained.stream_id, chained.number DESC
         ) AS last
-        WHERE known.stream_id = last.stream_id
+        WHERE known.stream_id = ANY (ARRAY[last.stream_id])
     )
     SELECT count(*) INTO appended FROM stored;
     IF TRUE = ANY (parted) THEN

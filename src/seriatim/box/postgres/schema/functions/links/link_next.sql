@@ -1,7 +1,7 @@
 -- Return the next batch for the other box, and the token of this question; NULL if another process is sending. The
 -- content of a batch is sent again only after `next_try_at`. `largest`: the most bytes, NULL or 0: the usual.
 -- `at_once`: now, despite `next_try_at`. `more`: more can be sent now.
--- is: generic plan, no seqscan, no jit
+-- is: generic plan, no seqscan, no bitmapscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_next(
     of_link integer, largest bigint, at_once boolean, OUT frame bytea, OUT of_token uuid, OUT messages bigint,
     OUT more boolean
@@ -10,7 +10,9 @@ AS $function$
 DECLARE
     its_link {schema}.known_links;
     keeps interval;
-    idle interval;
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
+    idle_since timestamptz;
+    most_streams CONSTANT integer := 2000;
     collected bigint;
     asked record;
     over record;
@@ -28,11 +30,13 @@ BEGIN
         RETURN;
     END IF;
     keeps := make_interval(secs => coalesce((its_link.definition ->> 'keep_sent')::double precision, 0));
-    idle := make_interval(secs => coalesce((its_link.definition ->> 'stream_idle')::double precision, 3600));
+    idle_since := moment - make_interval(
+        secs => coalesce((its_link.definition ->> 'stream_idle')::double precision, 3600)
+    );
     WITH old AS (
         DELETE FROM {schema}.link_messages AS one USING {schema}.link_streams_out AS stream
         WHERE stream.link_id = of_link AND stream.kept < stream.acked AND one.stream_id = stream.stream_id
-            AND one.number <= stream.acked AND one.acked_at <= clock_timestamp() - keeps
+            AND one.number <= stream.acked AND one.acked_at <= moment - keeps
         RETURNING one.stream_id, one.number, one.chain
     )
     UPDATE {schema}.link_streams_out AS stream SET kept = last.number, kept_chain = last.chain
@@ -41,23 +45,39 @@ BEGIN
     UPDATE {schema}.link_streams_out AS stream SET status = {status.CLOSING}, next_try_at = '-infinity'
     WHERE stream.link_id = of_link AND stream.status = {status.OPEN} AND stream.kept = stream.sent
         AND stream.acked = stream.sent
-        AND stream.last_used <= clock_timestamp() - idle;
+        AND stream.last_used <= idle_since;
     -- A box that went back lacks at least what it has acknowledged last.
     UPDATE {schema}.link_streams_out AS stream SET probes = TRUE
-    WHERE (at_once OR its_link.sent_at < clock_timestamp() - interval '30 seconds') AND stream.stream_id = (
+    WHERE (at_once OR its_link.sent_at < moment - interval '30 seconds') AND stream.stream_id = (
         SELECT one.stream_id FROM {schema}.link_streams_out AS one
         WHERE one.link_id = of_link AND one.queue_id = 0 AND one.status = {status.OPEN} AND one.acked > 0
         ORDER BY one.last_used DESC LIMIT 1
     );
-    collected := {schema}.link_collect(of_link, 5000) + {schema}.link_collect_dialogs(of_link, 5000);
+    -- Each call would read all streams with messages, if it collected more than it can send.
+    PERFORM FROM {schema}.link_streams_out AS stream
+    WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
+        AND stream.next_try_at = '-infinity'
+    OFFSET most_streams LIMIT 1;
+    collected := CASE
+        WHEN FOUND THEN 5000
+        ELSE {schema}.link_collect(of_link, 5000) + {schema}.link_collect_dialogs(of_link, 5000)
+    END;
 
     WITH ready AS MATERIALIZED (
         SELECT stream.*,
             row_number() OVER (ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number) AS nth
-        FROM {schema}.link_streams_out AS stream
-        WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent OR stream.probes)
-            AND (at_once OR stream.next_try_at <= clock_timestamp())
-        ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT 2001
+        FROM (
+            (
+                SELECT one.* FROM {schema}.link_streams_out AS one
+                WHERE one.link_id = of_link AND (one.status <> {status.OPEN} OR one.acked < one.sent)
+                    AND one.next_try_at <= CASE WHEN at_once THEN 'infinity' ELSE moment END
+                ORDER BY one.next_try_at, one.last_used, one.incarnation, one.number LIMIT most_streams + 1
+            ) UNION ALL
+            SELECT one.* FROM {schema}.link_streams_out AS one
+            WHERE one.link_id = of_link AND one.probes AND one.status = {status.OPEN} AND one.acked = one.sent
+                AND (at_once OR one.next_try_at <= moment)
+        ) AS stream
+        ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT most_streams + 1
     ), sized AS (
         SELECT ready.stream_id, ready.nth, one.number, one.number - ready.acked AS place,
             max(one.in_parts) OVER (PARTITION BY ready.nth) AS in_parts,
@@ -82,7 +102,7 @@ BEGIN
         GROUP BY 1
     ), chosen AS MATERIALIZED (
         SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
-        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0 OR ready.probes) AND ready.nth <= 2000
+        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0 OR ready.probes) AND ready.nth <= most_streams
     )
     SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids,
         array_agg(chosen.count ORDER BY chosen.nth) AS counts,

@@ -291,8 +291,9 @@ BEGIN
             )
             LEFT JOIN {schema}.queues AS place ON place.queue = each.name AND NOT each.of_dialogs
             LEFT JOIN LATERAL {schema}.whole_number(place.definition -> 'max_messages') AS limited (most) ON TRUE
-            LEFT JOIN {schema}.link_streams_in AS here
-                ON here.link_id = of_link AND here.incarnation = each.incarnation AND here.number = each.number
+            -- Looked up, see `decide`.
+            LEFT JOIN {schema}.link_streams_in AS here ON here.link_id = of_link
+                AND here.incarnation = ANY (ARRAY[each.incarnation]) AND here.number = ANY (ARRAY[each.number])
             LEFT JOIN {schema}.link_numbers AS numbers
                 ON numbers.link_id = of_link AND NOT numbers.is_ours AND numbers.incarnation = each.incarnation
             LEFT JOIN unnest(message.streams, message.places, chains) AS there (stream, place, chain)
@@ -453,7 +454,8 @@ BEGIN
         begins = CASE WHEN excluded.highest > here.highest THEN excluded.begins ELSE here.begins END;
     DELETE FROM {schema}.link_streams_in AS here
     USING unnest(stream.incarnations, stream.numbers, fate.ends) AS one (incarnation, number, ends)
-    WHERE one.ends AND here.link_id = of_link AND here.incarnation = one.incarnation AND here.number = one.number;
+    WHERE one.ends AND here.link_id = of_link AND here.incarnation = ANY (ARRAY[one.incarnation])
+        AND here.number = ANY (ARRAY[one.number]);
     PERFORM {schema}.link_note_restored(
         of_link, 'the other box ends a stream that can''t be made whole', CASE WHEN NOT one.of_dialogs THEN one.name END,
         nullif(one.key, ''), jsonb_build_object(

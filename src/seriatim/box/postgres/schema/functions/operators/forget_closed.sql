@@ -4,11 +4,12 @@
 CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
 AS $function$
 DECLARE
+    closed_by CONSTANT timestamptz := clock_timestamp() - older_than; -- see `is_due`
     forgotten bigint;
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     WITH gone AS (
-        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
+        DELETE FROM {schema}.endpoints WHERE closed_at <= closed_by
             AND (link_id IS NULL OR {schema}.is_acknowledged(handle, conversation_id, is_initiator, link_id))
         RETURNING handle, queue_id, group_id, link_id, conversation_id, is_initiator, opened_in, number
     ), silent AS (

@@ -187,16 +187,9 @@ BEGIN
     SELECT
         around.version, current_setting('transaction_isolation'), chosen, standing.incarnation,
         entry.entry_id, entry.sequence, entry.ordinal, entry.late,
-        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
-        stored.received_at, run.location,
-        run.epoch + (run.number - 1 + stored.position) / place.last_number,
-        (run.number - 1 + stored.position) % place.last_number + 1,
-        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer, entry.meaning
+        {handed_message()}
     FROM {schema}.entries AS entry
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-    JOIN {schema}.locations AS place ON place.location = run.location
+    {of_entry()}
     WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
         AND entry.ordinal > behind AND entry.ordinal <= line.ordinals[leaving]
     ORDER BY entry.ordinal;

@@ -25,6 +25,7 @@ DECLARE
     moment_us bigint := coalesce(at_us, {schema}.now_us());
     -- More arrivals are judged at once, and read again each time until they are.
     most bigint := 2 * at_most::bigint + 20;
+    moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     candidate text := named;
     least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
     its_rank bigint;
@@ -46,7 +47,7 @@ BEGIN
         RETURN;
     END IF;
     IF serves THEN -- a separate statement, because an expression with a query is run as one, whatever is to the left of that
-        IF EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= clock_timestamp()) THEN
+        IF EXISTS (SELECT FROM {schema}.endpoints AS side WHERE side.due_at <= moment) THEN
             RETURN;
         END IF;
     END IF;
@@ -176,6 +177,14 @@ BEGIN
                         -- See `has_work`.
                         WHERE one.queue_id = of_queue AND one.group_key = candidate
                             AND one.status >= 'arrived' AND one.status <= 'arrived'
+                            -- Where enough was judged, arrivals wait for their turn, but for those that go ahead.
+                            AND (serves OR NOT around.queues OR (
+                                SELECT count(*) FROM (
+                                    SELECT FROM {schema}.entries AS other
+                                    WHERE other.queue_id = of_queue AND other.group_key = candidate
+                                        AND other.status = 'queued' LIMIT at_most
+                                ) AS enough
+                            ) < at_most)
                         LIMIT most + 1
                     ) AS come
                     -- The transaction's own messages are numbered at its commit, and invisible
@@ -283,10 +292,7 @@ BEGIN
     FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
     -- See `decide` for the ANY.
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-    JOIN {schema}.locations AS place ON place.location = run.location
+    {of_entry()}
     ORDER BY handed.place;
 END
 $function$;

@@ -19,10 +19,7 @@ BEGIN
         entry.sequence, entry.group_key
     FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
-    JOIN {schema}.spool AS stored
-        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-    JOIN {schema}.locations AS place ON place.location = run.location
+    {of_entry()}
     ORDER BY handed.at;
 END
 $function$;
