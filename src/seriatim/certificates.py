@@ -11,8 +11,6 @@ from typing import NoReturn
 
 from seriatim.errors import EnvironmentProblem, UsageError
 
-__all__ = ["RenewedContext", "TlsFiles"]
-
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:

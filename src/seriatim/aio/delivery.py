@@ -8,8 +8,6 @@ from seriatim.aio.face import OfRun, counterpart
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["AsyncDelivery"]
-
 
 class AsyncDelivery(OfRun[Delivery]):
     """The asyncio face of a `Delivery`.

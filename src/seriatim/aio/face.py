@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-__all__ = ["Caller", "Face", "OfRun", "counterpart"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 Of = TypeVar("Of")

@@ -9,8 +9,6 @@ from uuid import UUID
 from seriatim.aio.face import OfRun, counterpart
 from seriatim.box.leases.taken import LeasedMessage, TakenLease
 
-__all__ = ["AsyncTakenLease"]
-
 
 class AsyncTakenLease(OfRun[TakenLease]):
     """The asyncio face of a `TakenLease`: its calls as coroutines, each in a thread and a connection of its own."""

@@ -38,8 +38,6 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["AsyncMessageBox"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 #: A caller that waits for a message to be final looks again after the first of these pauses, and later after the second.

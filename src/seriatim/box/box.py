@@ -41,8 +41,6 @@ from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["MessageBox"]
-
 
 class MessageBox(OnlyWith, Closing):
     """A message box: a schema of a PostgreSQL database. Open it with `open`; close it, or use it with ``with``.

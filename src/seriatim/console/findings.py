@@ -8,8 +8,6 @@ from dataclasses import replace
 from seriatim.console.page import Asked
 from seriatim.operations.finding import Finding
 
-__all__ = ["row"]
-
 #: Where a finding is mended, by its name: the parts of the address, with its query, and what the link says.
 _MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {
     "faulted": (("groups", {"state": "faulted"}), "Show them, and retry"),

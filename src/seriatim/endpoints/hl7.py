@@ -9,18 +9,6 @@ from datetime import UTC, datetime
 
 from seriatim.errors import UsageError, shown
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "FrameReader",
-    "FrameTooLarge",
-    "Header",
-    "NotFramed",
-    "acknowledgement",
-    "checked_path",
-    "framed",
-]
-
 BEGIN, END = b"\x0b", b"\x1c\r"
 _BLANK = b" \t\r\n"
 _PATH = re.compile(r"([A-Z][A-Z0-9]{2})-(\d{1,3})(?:\.(\d{1,3}))?(?:\.(\d{1,3}))?", re.ASCII)

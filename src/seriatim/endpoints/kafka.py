@@ -17,8 +17,6 @@ need("kafka")
 
 from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: E402 -- the extra was asked for
 
-__all__ = ["KafkaPort", "checked_options", "reason_of"]
-
 _LONGEST_TIMEOUT_S = 86_400.0
 #: After that the client has to have said what became of a message, seconds beyond its own time-out.
 _MARGIN_S = 5.0

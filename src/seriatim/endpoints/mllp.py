@@ -15,8 +15,6 @@ from seriatim.errors import Business, EnvironmentProblem, Transient, UsageError,
 from seriatim.network import watch
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["MllpPort"]
-
 _LARGEST_ANSWER = 1_000_000
 _LONGEST_TIMEOUT_S = 86_400.0
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})", re.ASCII)

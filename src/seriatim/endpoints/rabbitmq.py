@@ -20,8 +20,6 @@ need("rabbitmq")
 import pika  # noqa: E402 -- the extra was asked for
 from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroker, NackError, UnroutableError  # noqa: E402
 
-__all__ = ["RabbitmqPort", "parameters_of", "reason_of"]
-
 _PATIENCE_S = 10.0
 # It logs each failure in a dozen lines, and raises it, too.
 if logging.getLogger("pika").level == logging.NOTSET:

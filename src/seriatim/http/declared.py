@@ -11,19 +11,6 @@ from typing import Any, Literal
 
 from seriatim.kernel.operators.fault import FaultKind
 
-__all__ = [
-    "BATCH_TYPE",
-    "EVENT_TYPE",
-    "LARGEST_BODY",
-    "LARGEST_INLINE",
-    "LONGEST_WAIT_S",
-    "MOST_BYTES",
-    "OPERATIONS",
-    "SCHEMAS",
-    "Operation",
-    "Parameter",
-]
-
 #: Media types of CloudEvents in JSON.
 EVENT_TYPE, BATCH_TYPE = "application/cloudevents+json", "application/cloudevents-batch+json"
 #: The most bytes of a request; of the bodies of a delivery; of one body within its answer.

@@ -32,8 +32,6 @@ from seriatim.http.reading import as_text, checked, items, json_of, members, per
 from seriatim.listening.bodies import Gone
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["HANDLERS"]
-
 #: Bytes of a large body that are read at once.
 _PIECE = 2**20
 #: A caller that finds the server ending comes again after this time, seconds.

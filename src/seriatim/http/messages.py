@@ -25,8 +25,6 @@ from seriatim.http.reading import Member, as_text, checked, items, json_of, memb
 from seriatim.http.requests import ask
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["plain_message", "publish", "status"]
-
 _STRUCTURED, _BATCH, _PLAIN = "application/cloudevents", "application/cloudevents-batch", "application/json"
 _MOST_MESSAGES = 10_000
 #: Characters of a source that are kept as they are with an id.

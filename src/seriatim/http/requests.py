@@ -21,8 +21,6 @@ from seriatim.http.problems import Problem
 from seriatim.http.reading import period_of
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["ask", "reply"]
-
 
 async def ask(asked: Asked, caller: Caller, message: Callable[[Session], Message], space: str) -> Answer:
     """Publish a request, and wait for its reply. `message`: makes the message; `space`: the part of the id space of its id."""

@@ -16,8 +16,6 @@ from seriatim.listening.server import Server
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 
-__all__ = ["HttpServer"]
-
 _NAME, _OPTION = "callers over HTTP", "--http"
 #: A caller that waits for messages holds its connection; its proxy may have those of all callers.
 _LIMITS = ListenLimits(connections=2048, of_address=1024, idle_s=75.0)

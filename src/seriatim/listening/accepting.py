@@ -16,8 +16,6 @@ from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.network import watch
 
-__all__ = ["Accepting"]
-
 #: The pause before the next connection is accepted, when the system has no room for one, seconds.
 _NO_ROOM_S = 0.5
 

@@ -16,8 +16,6 @@ from seriatim.listening.crowd import Visitor
 from seriatim.listening.limits import RESERVE, ListenLimits
 from seriatim.listening.protocol import Protocol
 
-__all__ = ["Server"]
-
 #: The longest time for requests in hand before it ends, seconds.
 _END_S = 5.0
 

@@ -13,8 +13,6 @@ from typing import Literal
 
 from seriatim.box.measures import BOUNDS, Measure
 
-__all__ = ["BOX", "METRICS", "PROCESS", "PROCESS_ITSELF", "RUN", "Metric", "MetricKind", "Source"]
-
 
 class MetricKind(StrEnum):
     GAUGE = "gauge"

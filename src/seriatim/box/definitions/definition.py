@@ -18,8 +18,6 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message_type import MessageType
 
-__all__ = ["ALL", "BoxQueue", "BoxSubscription", "BrokenDefinition", "Definitions", "QueueOfRegions"]
-
 #: More messages than any set has.
 ALL = 2**31 - 2
 

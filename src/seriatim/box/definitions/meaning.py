@@ -24,8 +24,6 @@ from seriatim.kernel.groups.positions import MOST_BYTES
 from seriatim.kernel.values.columns import Columns, Ints
 from seriatim.kernel.values.outcome import numbers_in
 
-__all__ = ["BARE", "OVERLAPS", "PARTIAL", "TOLD", "UNWRAPPED", "Meaning", "Meanings", "Shown", "position_in"]
-
 UNWRAPPED, OVERLAPS, PARTIAL, _POSITION = 1024, 2048, 4096, 8192
 #: How many bytes of a position are one number, and what is taken from that, so that numbers are in the order of bytes.
 _BYTES, _HALF = 8, 2**63

@@ -27,8 +27,6 @@ from seriatim.kernel.values.time import micros
 from seriatim.pipeline.types.answer import Answer
 from seriatim.pipeline.types.message import Message, Received
 
-__all__ = ["LeaseCalls", "period_of"]
-
 #: The longest lease, microseconds: a day.
 _LONGEST_US = 86_400 * 10**6
 

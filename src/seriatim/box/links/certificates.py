@@ -12,8 +12,6 @@ from typing import Any
 from seriatim.certificates import TlsFiles
 from seriatim.errors import UsageError
 
-__all__ = ["CertificateFiles", "names_of", "public_key_in", "public_key_of"]
-
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _NUMBER, _VERSION = 0x30, 0x02, 0xA0
 #: The parts of a certificate before its public key.

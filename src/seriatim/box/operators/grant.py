@@ -13,8 +13,6 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.text.storable import checked_text, fits_text
 
-__all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
-
 #: Characters of an id space.
 _LONGEST = 128
 

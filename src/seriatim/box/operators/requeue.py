@@ -29,8 +29,6 @@ from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.requeue import RequeuePosition, place
 from seriatim.kernel.values.outcome import Disposition
 
-__all__ = ["Moved", "requeue"]
-
 #: How long the lock of a group is waited for: a receiver may hold it for as long as a turn takes.
 _PATIENCE_MS = 10_000
 

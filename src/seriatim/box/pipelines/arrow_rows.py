@@ -20,8 +20,6 @@ from seriatim.pipeline.types.box_properties import OWN, TRACE
 from seriatim.pipeline.types.python_values import given_converter
 from seriatim.pipeline.types.taken_from import SOURCE
 
-__all__ = ["COLUMNS", "ORDER_COLUMNS", "batches_of"]
-
 _TICKET = pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())])
 _PART = pa.struct([("name", pa.string()), ("content_type", pa.string()), ("body", pa.binary())])
 #: The columns of every message, besides its properties.

@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from psycopg.abc import Buffer
 
-__all__ = ["BEGIN", "END", "Field", "columns_of", "rows_of", "written"]
-
 #: The signature, no flags, no extension; and what follows the last row.
 BEGIN, END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 

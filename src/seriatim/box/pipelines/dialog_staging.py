@@ -31,8 +31,6 @@ from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_locati
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["DialogStaging", "Speaker"]
-
 _MESSAGE_TYPES = ("int8", "int8", "text", "text", "text", "text", "text", "text", "bytea", "int4", "text", "int4")
 _KEY_TYPES = ("int8", "int8", "text", "text")
 #: The most dialogs that a transaction locks; each lock is a place in a table of the server's with a fixed size.

@@ -43,8 +43,6 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = ["Part", "PipelineFeed"]
-
 #: The most groups that a turn locks; each lock is a place in a table of the server's with a fixed size.
 _GROUPS = 1000
 _MOST = 2**31 - 2

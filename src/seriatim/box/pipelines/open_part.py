@@ -20,8 +20,6 @@ from seriatim.box.pipelines.copied import BEGIN, END, Field, written
 from seriatim.box.postgres.statements import statement
 from seriatim.kernel.values.columns import Ints
 
-__all__ = ["AS_JSONB", "EntryColumns", "MessageColumns", "OpenPart", "array_of", "entry_columns", "message_columns"]
-
 #: Before the text of a JSON value.
 AS_JSONB = b"\x01"
 #: A message is so far behind the first of the part before, in the order of their transaction.

@@ -36,8 +36,6 @@ from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.failure_message import FAILURE
 from seriatim.pipeline.types.message import new_message_id
 
-__all__ = ["plain_columns"]
-
 _LONGEST_ID_BYTES = 1024
 _TEXT, _BYTES = pa.large_string(), pa.large_binary()
 _NOTHING = pa.scalar("", _TEXT)

@@ -44,8 +44,6 @@ from seriatim.pipeline.types.box_properties import by_ticket
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.typed_message import Typed
 
-__all__ = ["StagedPart", "Staging"]
-
 _PORTION = 5_000
 #: The namespace of the ids that are made from names.
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")

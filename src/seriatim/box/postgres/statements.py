@@ -27,8 +27,6 @@ from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.template import checked_schema, for_schema, template, with_parts
 from seriatim.box.postgres.translate import ChangedResult
 
-__all__ = ["SEEN", "Statements", "files", "right_of_look", "seen_statement", "statement"]
-
 _Row = TypeVar("_Row")
 
 #: Arguments with bytes, or lists of bytes, have such names; no others do. They are sent in the binary format.

@@ -42,8 +42,6 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.box_properties import TRACE, UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["PATIENCE_S", "Publisher", "traced"]
-
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)

@@ -26,8 +26,6 @@ from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text, fits_text
 from seriatim.pipeline.types.message import Message, Part, Property, with_context
 
-__all__ = ["KEEP", "Awaited", "Found", "Pending", "Reply", "Request", "Step", "Wait", "asked", "found_of", "replied"]
-
 #: How long a request stays open, and its replies are kept.
 KEEP = "1d"
 _LONGEST_KEEP_US = micros("30d")

@@ -19,8 +19,6 @@ from seriatim.box.requests.requests import Awaited, Found, Wait, found_of
 from seriatim.box.turns.listener import Listener
 from seriatim.box.turns.listening_thread import IDLE_S, LOOK_S, ListeningThread, Opened
 
-__all__ = ["RepliesThread"]
-
 #: Under this number, in place of a queue's, who waits for replies is registered.
 _REPLIES = -1
 #: The bytes of a reply that the thread reads for its caller; a larger one, or one with parts, the caller reads itself.

@@ -53,9 +53,6 @@ from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group
 from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, runs_of
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["Turn", "one_after"]
-
-
 #: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
 #: How long a full gate isn't asked again, microseconds: at least, at most, and as a part of how long a message has waited.

@@ -16,11 +16,6 @@ from seriatim.kernel.groups.state import Lives, Ranges, Remembered, State
 from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
 from seriatim.kernel.values.time import NEVER
 
-__all__ = [
-    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "lives_of", "lives_written", "numbers_of",
-    "pairs_of", "remembered_of", "written_down",
-]  # fmt: skip
-
 #: The statuses of entries; see `Entries`.
 ARRIVED, HELD, QUEUED, LOOKED_UP = 0, 1, 2, 3
 #: As a group's row has numbers and fingerprints.

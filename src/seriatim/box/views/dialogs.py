@@ -14,8 +14,6 @@ from seriatim.box.views.listing import Listing
 from seriatim.errors import UsageError
 from seriatim.kernel.dialog import LABELS, DialogState
 
-__all__ = ["DialogFilter", "DialogView", "clean_up", "dialogs_of"]
-
 #: How many are cleaned up in one transaction.
 _BATCH = 200
 

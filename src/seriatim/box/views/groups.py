@@ -26,8 +26,6 @@ from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["GroupFilter", "GroupView", "count_groups", "group_of", "groups_of", "postponement_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class GroupView:

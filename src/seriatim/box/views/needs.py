@@ -8,32 +8,6 @@ from datetime import datetime, timedelta
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = [
-    "GroupSetApart",
-    "OpenTransaction",
-    "PipelineQueue",
-    "RoleSetting",
-    "StoppedGroups",
-    "StoppedSubscription",
-    "SuspectedRestarts",
-    "UnansweredDialogs",
-    "UnansweredRequests",
-    "UnendedTurn",
-    "Unrouted",
-    "groups_set_apart",
-    "open_transactions",
-    "pipeline_queues",
-    "role_settings",
-    "stopped_groups",
-    "stopped_subscriptions",
-    "suspected_restarts",
-    "unanswered_dialogs",
-    "unanswered_requests",
-    "unended_turns",
-    "unrouted",
-]
-
-
 #: PostgreSQL's units of time, in seconds; without one a time limit has milliseconds.
 _UNITS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 

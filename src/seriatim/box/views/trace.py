@@ -24,8 +24,6 @@ from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Step", "StepKind", "Trace", "TracedPlace", "steps_elsewhere", "trace_group", "trace_message"]
-
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: How many entries of the operator log and of the faults are read.
 _MOST = 1000

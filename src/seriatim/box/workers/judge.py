@@ -22,8 +22,6 @@ from seriatim.box.workers.heartbeat import Process, forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["judging"]
-
 #: How often it tells that it is there, and looks again at queues that were asked for lately; how long these are, seconds.
 _BEAT_S, _LATELY_S = 5.0, 600.0
 #: How often it does so behind a pooler, where it hears nobody; and its pause after a failure, seconds.

@@ -20,8 +20,6 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     pass
 
-__all__ = ["dialogs"]
-
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"

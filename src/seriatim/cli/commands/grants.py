@@ -14,8 +14,6 @@ from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import grants as operations
 
-__all__ = ["GRANTS", "grant", "grants", "revoke"]
-
 GRANTS: Table[Grant] = Table(
     "The rights of a role",
     Column("role", "ROLE"),

@@ -14,8 +14,6 @@ from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["tell"]
-
 
 def tell(found: Standing) -> None:
     """Print why the group stopped, its first messages, the allowed actions and the command that helps."""

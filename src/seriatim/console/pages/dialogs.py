@@ -9,8 +9,6 @@ from seriatim.operations import dialogs
 from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.operations.tables.table import text_only
 
-__all__ = ["PAGE"]
-
 
 def _why(one: dialogs.DialogView) -> str | None:
     """Why its messages wait, where it is on its way to another box, and the error with which it was ended."""

@@ -14,19 +14,6 @@ from seriatim.errors import PolicyError, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, Policy, Standard, StandardNumbers
 
-__all__ = [
-    "BASE",
-    "IN_LINE",
-    "OF_ENDED",
-    "RESTARTS",
-    "UNNUMBERED",
-    "VOID",
-    "Field",
-    "Sequence",
-    "by_position",
-    "with_numbers",
-]
-
 #: The name of a property or a column; with a `Sequencer` a key of the value or a function of it.
 Field = str | Callable[[Any], Any]
 

@@ -14,30 +14,6 @@ from seriatim.errors import PolicyError, UsageError, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.values.time import micros, seconds
 
-__all__ = [
-    "HORIZON",
-    "MOST_REMEMBERED",
-    "REMEMBERED",
-    "BestEffort",
-    "BestEffortNumbers",
-    "Fifo",
-    "FifoMerged",
-    "FifoStays",
-    "Policy",
-    "Standard",
-    "StandardNumbers",
-    "StandardStays",
-    "Stays",
-    "UnitOfWork",
-    "Unordered",
-    "has_clock",
-    "period_of",
-    "policy_from",
-    "remembering",
-    "with_regions",
-    "with_stays",
-]
-
 Duration = float | str
 Late = Literal["set_aside", "deliver", "suspend"]
 

@@ -20,18 +20,6 @@ from seriatim.kernel.values.columns import Bools, Ints
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import LOWEST, unwrapped, whole_number
 
-__all__ = [
-    "DIGITS_TEXT",
-    "MOST_BYTES",
-    "MOST_DIGITS",
-    "Ranked",
-    "position_of",
-    "position_text",
-    "ranked",
-    "ranks",
-    "shown_position",
-]
-
 #: The longest position, in bytes, and the most digits of one that is a decimal number.
 MOST_BYTES, MOST_DIGITS = 64, 64
 DIGITS_TEXT = rf"[0-9]{{1,{MOST_DIGITS}}}"

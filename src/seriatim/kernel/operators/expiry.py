@@ -17,8 +17,6 @@ from seriatim.kernel.resequence import due
 from seriatim.kernel.values.columns import Ints
 from seriatim.kernel.values.time import FOREVER, NEVER
 
-__all__ = ["expired", "tombstones"]
-
 
 def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
     """The rows of groups that have expired. `now`: the time, microseconds; `NEVER`: it isn't known, and nothing expires. `after`: how long

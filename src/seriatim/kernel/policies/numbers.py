@@ -46,8 +46,6 @@ from seriatim.kernel.values.columns import (
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
-__all__ = ["as_arrived", "due", "fire", "moved", "quiet", "raised", "settle", "take", "told", "unwrapped", "why_held"]
-
 _MAX = 2**63 - 1
 #: By disposition whether a message wasn't taken in.
 _IS_REFUSED = np.isin(

@@ -13,26 +13,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Bools",
-    "Columns",
-    "Ints",
-    "empty_ints",
-    "expand",
-    "first_per_group",
-    "last_per_group",
-    "none_so_far",
-    "order_by",
-    "order_by_group",
-    "rank_in_group",
-    "running_latest",
-    "running_max",
-    "search_within",
-    "spans",
-    "sum_before",
-    "sum_per_group",
-]
-
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 

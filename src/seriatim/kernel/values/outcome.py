@@ -12,20 +12,6 @@ import numpy as np
 
 from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
 
-__all__ = [
-    "REASONS",
-    "Decided",
-    "Disposition",
-    "EventKind",
-    "EventRow",
-    "Events",
-    "Reason",
-    "no_events",
-    "no_messages",
-    "numbers_in",
-    "runs_of",
-]
-
 #: How many numbers that a set lacks are shown one by one: its size may be any.
 MOST_SHOWN = 10_000
 #: In place of the numbers of an event that has none: below every sequence.

@@ -9,8 +9,6 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.operations.dialogs import DialogView
 
-__all__ = ["DIALOGS"]
-
 DIALOGS: Table[DialogView] = Table(
     "A side of a dialog",
     Column("handle", value=lambda one: str(one.handle)),

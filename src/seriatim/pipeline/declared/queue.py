@@ -29,8 +29,6 @@ from seriatim.pipeline.declared.kinds import OfPolicy, OfSequence, OwnName
 from seriatim.pipeline.declared.queue_level import type_of
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Gate, Group, Keep, Limit, Remote
 
-__all__ = ["CONVERSATION_GROUP", "Queue"]
-
 #: As the group of a queue: its groups are conversation groups, because it is for the messages of dialogs alone.
 CONVERSATION_GROUP: Final = "conversation_group"
 

@@ -25,8 +25,6 @@ from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.properties import Properties
 
-__all__ = ["require_property", "route"]
-
 # Sinks whose names are not ours written wrongly, however near they are.
 _SPARK_FORMATS = frozenset(
     {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}

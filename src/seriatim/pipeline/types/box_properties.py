@@ -23,21 +23,6 @@ from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 from seriatim.pipeline.types.taken_from import SOURCE
 
-__all__ = [
-    "DIALOG",
-    "OWN",
-    "TRACE",
-    "UNFIT",
-    "UNIQUE_KEY",
-    "Clash",
-    "Misfit",
-    "by_ticket",
-    "clashes",
-    "declared",
-    "misfits",
-    "property_types",
-]
-
 #: Of the messages with one value of this property at most one waits in a queue.
 UNIQUE_KEY = "unique_key"
 #: Where a message stands in a trace, as of W3C's Trace Context; it goes on with what results from the message. A type may declare these

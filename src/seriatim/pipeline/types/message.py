@@ -17,8 +17,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.sent_by import SentBy
 from seriatim.pipeline.types.typed_getters import TypedGetters
 
-__all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id", "with_context"]
-
 _LONGEST_NAME = 256
 #: In UTF-8: an index of PostgreSQL has to take it.
 _LONGEST_ID_BYTES = 1024

@@ -10,17 +10,6 @@ from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.origin import ORIGIN
 
-__all__ = [
-    "OF_MESSAGES",
-    "PARTS",
-    "RESERVED",
-    "Properties",
-    "checked_property",
-    "checked_type",
-    "property_type",
-    "usable_name",
-]
-
 #: What the parts of messages that were split have besides, and its types.
 PARTS: Mapping[str, str] = {"parent_id": "string", "part": "long", "parts": "long"}
 

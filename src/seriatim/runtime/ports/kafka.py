@@ -29,8 +29,6 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 
 from seriatim.endpoints.kafka import checked_options, reason_of  # noqa: E402
 
-__all__ = ["KafkaSource"]
-
 #: Seconds: for an answer about a topic, and how long it holds.
 _ANSWER_S, _KNOWN_S = 5.0, 30.0
 #: Bytes of messages that the client fetches before they are taken, of all partitions.

@@ -41,8 +41,6 @@ from seriatim.runtime.ports.source import (
     with_digest,
 )
 
-__all__ = ["MllpSource"]
-
 _EXAMPLE = "127.0.0.1:2575"
 #: Bytes of incomplete and unacknowledged messages in memory, of all connections; the more of a message has come, the sooner it is complete.
 _MOST_IN_MEMORY = 256 * 2**20

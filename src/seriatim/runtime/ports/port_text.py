@@ -11,8 +11,6 @@ from seriatim.pipeline.text.one_of import given, one_of, texts
 from seriatim.pipeline.text.section import Section
 from seriatim.runtime.ports.source import Source
 
-__all__ = ["source_of"]
-
 _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 

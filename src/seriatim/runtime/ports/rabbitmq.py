@@ -36,8 +36,6 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker  # noqa: E402
 
 from seriatim.endpoints.rabbitmq import parameters_of, reason_of  # noqa: E402
 
-__all__ = ["RabbitmqSource"]
-
 #: RabbitMQ 4 drops a message of a quorum queue after 20 deliveries; a port that gets one so often is told of.
 _OFTEN = 10
 _COUNT = "x-delivery-count"

@@ -32,8 +32,6 @@ from seriatim.runtime.ports.port_text import source_of
 from seriatim.runtime.ports.source import Outcome, Source, SourceAway, Taken
 from seriatim.runtime.stop_signal import Stop
 
-__all__ = ["ReceivePort", "disordered"]
-
 #: Seconds: between claims of partitions that another process holds; the longest wait for a message; the first and the longest pause
 #: after a failure; how long what was taken is held while a queue is full.
 _CLAIM_S, _WAIT_S, _PAUSE_S, _LONGEST_PAUSE_S, _HELD_S = 1.0, 0.25, 0.25, 10.0, 30.0

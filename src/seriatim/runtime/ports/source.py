@@ -15,19 +15,6 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Message, Property
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property
 
-__all__ = [
-    "REFUSED",
-    "Outcome",
-    "Promise",
-    "Source",
-    "SourceAway",
-    "Taken",
-    "id_of",
-    "made",
-    "property_names",
-    "with_digest",
-]
-
 #: The type of a message that the box refused as its source has it; the property `refused` says why.
 REFUSED = "seriatim.refused"
 #: Bytes of a message id, of which a source has its parts.

@@ -31,8 +31,6 @@ from seriatim.listening.server import Server
 from seriatim.listening.threads import Busy, Threads
 from seriatim.pipeline.text.event_log import LOG
 
-__all__ = ["LinkLimits", "LinkServer"]
-
 _NAME = "links over HTTPS"
 #: Connections of known peers, and those of one key; seconds until the first byte of the next request.
 MOST_CONNECTIONS, MOST_OF_KEY, IDLE_S = 64, 8, 120.0

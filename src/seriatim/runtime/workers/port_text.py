@@ -12,8 +12,6 @@ from seriatim.pipeline.text.document import Language
 from seriatim.pipeline.text.one_of import Maker, given, one_of, texts
 from seriatim.pipeline.text.section import Section
 
-__all__ = ["port_of"]
-
 _PORT = Language("port", "http: {url: …}", "ports")
 _Handler = Callable[..., Any]
 

@@ -29,8 +29,6 @@ from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
 from seriatim.spark.resequence.number_columns import shown_of
 
-__all__ = ["DepartedQueue", "Layout", "flat_columns"]
-
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))

@@ -23,8 +23,6 @@ from seriatim.spark.deliver.port import Port
 from seriatim.spark.resequence.number_columns import SHOWN
 from seriatim.spark.session.versions import spark_schema
 
-__all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
-
 _MOST = 300
 #: The fields by which a reader of a Kafka topic drops repeated records.
 _HEADERS = ("message_id", "ordinal", "incarnation")

@@ -55,8 +55,6 @@ from seriatim.spark.state.group_index import Index, QueueState, joined
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import opened, slices
 
-__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Plan", "waited_since"]
-
 #: How many of the groups that hold messages a report names.
 LONGEST = 10
 #: How many of the holes that a call has skipped a report names.

@@ -26,8 +26,6 @@ from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.kernel.values.time import FOREVER, NEVER
 from seriatim.spark.state.group_index import QueueState
 
-__all__ = ["MOST_STOPPED", "fitting", "not_ready", "stopped", "views"]
-
 #: How many of the groups of a queue that aren't ready a bucket's report names.
 MOST_STOPPED = 20
 

@@ -27,8 +27,6 @@ from seriatim.spark.resequence.number_columns import has_rules, holds, position,
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
-__all__ = ["BODY", "Merge", "arrival_of", "compared", "prepared"]
-
 #: The column that is compared where a queue names none.
 BODY = "body"
 

@@ -20,8 +20,6 @@ from seriatim.spark.frames.columns import located
 from seriatim.spark.frames.readings import Numbers, sequence_numbers, whole_numbers
 from seriatim.spark.route.filter_expressions import Properties, condition
 
-__all__ = ["SHOWN", "Said", "has_rules", "holds", "position", "said", "shown_of"]
-
 #: The columns that say more of a message's number: whether it has numbers that have left before; its number through all turns; whether its
 #: set is partial, and the numbers that this lacks.
 SHOWN: dict[str, T.DataType] = {

@@ -50,8 +50,6 @@ from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
 from seriatim.spark.state.state_layout import StateLayout
 
-__all__ = ["judged_here", "put_in_order", "resequence"]
-
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 
 

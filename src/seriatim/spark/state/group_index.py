@@ -28,8 +28,6 @@ from seriatim.kernel.values.time import NEVER
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import check_header, check_queues
 
-__all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
-
 #: The layout of the frame: its header, and the arrangement of the parts. Raise it only if that changes.
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.

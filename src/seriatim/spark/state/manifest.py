@@ -15,9 +15,6 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.groups.policy import BestEffort, BestEffortNumbers, StandardNumbers, UnitOfWork
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", "is_cut_alike"]
-
-
 #: The buckets of a checkpoint that are cut by the keys of groups alone.
 BY_KEY = "by key"
 
