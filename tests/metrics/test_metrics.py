@@ -67,7 +67,7 @@ def test_a_name_says_what_it_is(metric):
     # Few values each: never a group, a message or an error.
     assert set(metric.labels) <= {
         "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination", "region", "service",
-        "port", "partition",
+        "port", "partition", "link",
     }  # fmt: skip
 
 
@@ -120,6 +120,8 @@ def test_a_box_and_its_worker_are_told(box):
         "dialogs",
         "dialog_seconds",
         "port_up",
+        "unanswered_dialogs",
+        "unanswered_seconds",
     }  # it has none
     with box.session() as tx:
         tx.publish([order("c1", 3)])

@@ -36,6 +36,7 @@ def test_the_version_of_the_repository_can_be_released(script):
 
 
 def test_the_pythons_that_it_tries_run(script):
+    pytest.importorskip("uv", reason="uv isn't installed (scripts/set-up release)")
     _, fits, _ = script["facts"](ROOT)
     for version, path in script["pythons"](fits).items():
         assert script["run"](path, "-c", "import platform; print(platform.python_version())").strip() == version

@@ -162,7 +162,8 @@ def test_no_table_is_left_out(database):
     """What is added to a box is filled, too, before a dump is made of it."""
     dsn = database()
     with filled(dsn):
-        assert empty_tables(dsn) == []
+        # Attachments are in it while a merge takes repeated messages apart, and no longer.
+        assert empty_tables(dsn) == ["staged_message_parts"]
 
 
 def test_no_migration_is_edited():

@@ -294,7 +294,7 @@ def _far_dialogs(work: Work) -> Finding:
         )
     remedy = (
         "seriatim dialogs list --unanswered 1m tells why; if that box never comes back: seriatim dialogs end HANDLE --cleanup, and "
-        "seriatim link remove"
+        "seriatim link remove LINK"
     )
     return Finding("far dialogs", State.WARNING, _listed(told), remedy)
 

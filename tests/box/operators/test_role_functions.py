@@ -220,7 +220,7 @@ class Calls:
         publish = {
             "type": "order", "body": "x", "context": '{"customer": "c1", "version": 4}', "message_id": f"{number}c",
             "content_type": None, "location": "box", "parts": None, "delay": None, "visible_at": None, "unique": None,
-            "unrouted": None,
+            "unrouted": None, "delivery": None, "position": None,
         }  # fmt: skip
         name = self.chance.choice(("", "b")) + "z"
         where = self.chance.choice(("TRUE", "customer = 'c1'", "type = 'other'", "this is none (", "nobody = 1"))

@@ -98,10 +98,10 @@ SELECT
     stored.context ->> 'origin_group' AS origin_group,
     (stored.context ->> 'origin_ordinal')::bigint AS origin_ordinal,
     (
-        SELECT concat_ws(
+        SELECT nullif(concat_ws(
             ' ', 'service ' || said.far_service, 'of box ' || said.far_box, 'in conversation ' || said.conversation_id,
             'as its number ' || said.sequence
-        ) FROM jsonb_to_record(stored.context -> 'dialog') AS said (far_service text, far_box text, conversation_id text, sequence text)
+        ), '') FROM jsonb_to_record(stored.context -> 'dialog') AS said (far_service text, far_box text, conversation_id text, sequence text)
     ) AS dialog
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
