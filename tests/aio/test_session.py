@@ -196,6 +196,7 @@ def test_a_publisher_that_waits_for_room_is_interrupted(box):
     assert len(box.peek("full")) == 1
 
 
+@pytest.mark.dear
 def test_a_thousand_that_wait_hold_no_thread_and_no_connection(box):
     """And each message wakes one of them."""
 

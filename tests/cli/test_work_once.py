@@ -15,6 +15,8 @@ from seriatim.cli.commands.work import _still_there
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
+pytestmark = pytest.mark.dear
+
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
 BEHIND = "a number before it is missing, or its set isn't complete"

@@ -21,6 +21,8 @@ if CHROMIUM is None:
 
 from playwright.sync_api import expect
 
+pytestmark = pytest.mark.dear
+
 AXE = (Path(__file__).parent / "axe-4.14.1.min.js").read_text(encoding="utf-8")
 WILD = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
 
@@ -42,6 +44,7 @@ def page(browser):
         assert [one for one in told if "status of 4" not in one] == []
 
 
+@pytest.mark.telling
 def test_a_fault_is_seen_understood_and_mended(box, page):
     shop(box, faulted=2, refused=0)
     with served(box) as address:

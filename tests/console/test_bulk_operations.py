@@ -17,6 +17,8 @@ from seriatim.operations.operator_log import operator_log
 from tests.console.conftest import Client
 from tests.console.story import ADDRESS, orders, shop, stop
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture
 def shopping(box, monkeypatch):

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import httpx
 import psycopg
+import pytest
 
 from seriatim.operations import groups
 from seriatim.operations.looking import open_to_look
@@ -19,6 +20,8 @@ from tests.box.console import publish, received, rows
 from tests.console.browser import served
 from tests.console.conftest import Client
 from tests.console.test_guard import form_of
+
+pytestmark = pytest.mark.dear
 
 CUT = (
     b"",

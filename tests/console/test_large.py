@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 import seriatim as sq
 from seriatim.console.live import Looks
 from seriatim.operations import dead_letters, groups, messages, queues
@@ -12,6 +14,8 @@ from seriatim.operations.set_aside import set_aside
 from tests.box.console import define, failing, publish, received
 from tests.console.conftest import Client
 from tests.console.test_guard import form_of
+
+pytestmark = pytest.mark.dear
 
 
 def ids(rows):

@@ -17,6 +17,8 @@ from tests.box.console import BY, failing, publish
 from tests.console.conftest import Client
 from tests.databases import box_with
 
+pytestmark = pytest.mark.dear
+
 #: What a message has in its properties and its body, and nowhere else; and what none has.
 SECRET, OTHER = "zebra-4711", "okapi-0815"
 #: A text may be asked for as it is, or in another way; only these filters take any text.
@@ -107,6 +109,7 @@ def test_no_filter_of_any_page_tells_properties_to_whom_does_not_see_them(told, 
                     assert one == other, asked
 
 
+@pytest.mark.telling
 def test_no_page_shows_properties_to_whom_does_not_see_them(told):
     client = Client(told, identify=lambda _: Actor("joe", frozenset(ROLES) - {"see-bodies"}))
     ids = [one["message_id"] for one in client.get("/messages.json").json()]

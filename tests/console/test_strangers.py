@@ -24,6 +24,8 @@ from tests.console.conftest import SAME, Client, fill
 from tests.console.test_guard import form_of
 from tests.databases import box_with
 
+pytestmark = pytest.mark.dear
+
 filled = box_with(fill, scope="module")
 LIMITS = ListenLimits(connections=8, of_address=6, head_s=60, idle_s=60, silent_s=60)
 

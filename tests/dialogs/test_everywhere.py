@@ -17,16 +17,17 @@ from seriatim.operations.retention import purge
 from tests.box.given_up import given_up
 from tests.dialogs.everywhere import ROADS, talking_over
 
-pytestmark = pytest.mark.telling
+pytestmark = pytest.mark.dear
 
 
-@pytest.fixture(params=ROADS)
+@pytest.fixture(params=[pytest.param(ROADS[0], marks=pytest.mark.telling), *ROADS[1:]])
 def talk(request, databases, tmp_path):
     """The services Orders and Inventory, wherever they are."""
     with talking_over(request.param, databases, tmp_path) as found:
         yield found
 
 
+@pytest.mark.telling
 def test_from_begin_to_end(talk):
     handle = talk.begun(b"1", b"2")
     with talk.session("inventory") as tx:

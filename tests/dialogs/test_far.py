@@ -22,6 +22,8 @@ from tests.box.links.backups import back_up, restore
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture
 def boxes(databases):

@@ -14,6 +14,8 @@ from seriatim.testing.clock import SEARCH_PATH, make_movable
 from tests.dialogs.far_boxes import ORDER, exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture
 def boxes(databases):
@@ -67,6 +69,7 @@ def taken(south, record, body=b""):
     south.tick()
 
 
+@pytest.mark.telling
 def test_the_truth_is_taken(boxes):
     _, south = boxes
     record = header(south)

@@ -11,6 +11,8 @@ from tests.dialogs.far_boxes import two_boxes
 from tests.dialogs.far_orders import Orders
 from tests.soak import sized
 
+pytestmark = pytest.mark.dear
+
 DIALOGS = sized(200, 40)
 
 

@@ -114,7 +114,6 @@ def numbered(*versions):
 
 
 @pytest.mark.proves("a batch with operators' commands and a time-out is done once though its driver is killed")
-@pytest.mark.telling
 @pytest.mark.soak
 def test_a_batch_with_commands_and_a_tick_is_done_once(tmp_path, figures):
     for folder, step in steps(tmp_path, ["ahead answers are kept", "behind a batch is delivered"]):

@@ -36,6 +36,7 @@ async def until(holds):
         await asyncio.sleep(0.02)
 
 
+@pytest.mark.dear
 def test_hundreds_wait_on_three_connections_and_those_that_leave_get_nothing(face, figures):
     async def main():
         limits = httpx.Limits(max_connections=CALLERS, max_keepalive_connections=0)

@@ -8,6 +8,8 @@ from tests import soak
 from tests.models.far_dialogs import BROKEN, FarDialogs
 from tests.models.search import search, stranded
 
+pytestmark = pytest.mark.dear
+
 _SMALL: dict[str, dict[str, object]] = {
     "both talk, and end": {"sends": (2, 1)},
     "a number is repeated late": {"sends": (1, 1), "copies": 1},

@@ -7,6 +7,8 @@ import pytest
 from tests.models.leases import Door
 from tests.models.search import search
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.mark.dear
 def test_whatever_is_lost_repeated_or_late_no_law_is_broken(figures):

@@ -10,6 +10,8 @@ from tests import soak
 from tests.models.links import Box, Boxes, Calm, Links, Reply, Request
 from tests.models.search import Label, search, stranded
 
+pytestmark = pytest.mark.dear
+
 _QUIET = (False, False)
 #: What each search contains; those that take longer than seconds run at full size only.
 _SMALL = {

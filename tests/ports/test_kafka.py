@@ -19,6 +19,8 @@ from tests.databases import box_with
 from tests.ports.cluster import mock_cluster, tansu
 from tests.ports.running import running, taken, until
 
+pytestmark = pytest.mark.dear
+
 
 def prepare(box):
     box.define(
@@ -79,6 +81,7 @@ def came(box):
     return sum(one.taken for one in ports(box))
 
 
+@pytest.mark.telling
 def test_messages_come_in_by_their_offsets(each, topic, shop):
     each.send(topic, [order(f"c{n % 3}", n // 3 + 1) for n in range(30)])
     with running(sq.ReceivePort(shop, KafkaSource(each.servers, topic))):
@@ -291,6 +294,7 @@ def test_a_cluster_that_is_away_is_awaited(shop):
         until(port.late)
 
 
+@pytest.mark.telling
 def test_a_port_out_sends_by_key_in_order(each, topic, shop):
     with shop.session() as tx:
         tx.publish([sq.Message(type="order", body=b"%d" % n, context={"customer": "c1", "n": n}) for n in (2, 1, 3)])

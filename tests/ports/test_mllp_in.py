@@ -132,6 +132,7 @@ def test_a_body_of_ten_megabytes(hospital, address):
     assert taken(hospital, "visits")[0].body == message
 
 
+@pytest.mark.dear
 def test_a_body_of_a_hundred_megabytes_is_taken_by_a_port_that_may(hospital):
     hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
     message = adt("big", more="^" + "x" * 100_000_000)

@@ -18,6 +18,8 @@ from tests.databases import box_with
 from tests.ports.broker import rabbitmq
 from tests.ports.running import running, taken, until
 
+pytestmark = pytest.mark.dear
+
 
 def prepare(box):
     box.define(
@@ -188,6 +190,7 @@ def test_a_queue_that_is_not_there_is_told_and_awaited(broker, shop):
         until(lambda: any(one.taken for one in ports(shop)))
 
 
+@pytest.mark.telling
 def test_a_port_out_is_confirmed_in_order_with_ids(broker, queue, shop):
     shop.define(sq.Queue("out", policy=sq.Standard(), group="customer", sequence="n"))
     with shop.session() as tx:

@@ -12,6 +12,8 @@ import pytest
 
 from tests.console.browser import CHROMIUM, chromium
 
+pytestmark = pytest.mark.dear
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -19,7 +19,7 @@ from tests.regions.away import away
 from tests.regions.test_publish import numbers
 from tests.regions.two import NAME, Two, message
 
-pytestmark = pytest.mark.usefixtures("asked_at_once")
+pytestmark = [pytest.mark.dear, pytest.mark.usefixtures("asked_at_once")]
 
 
 @dataclass

@@ -17,6 +17,8 @@ from tests.regions.away import away
 from tests.regions.two import NAME, STATUS, Two, message
 from tests.regions.working import Handled, go_back, keep
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "a test"}
 NO_MORE = "before '2027-02' take no messages any more"
 
@@ -49,6 +51,7 @@ def now(two: Two) -> sq.Regions:
     return sq.Regions(two.first, two.second, two.journal, name=NAME, prefer=0, patience="30s", retry_after=0)
 
 
+@pytest.mark.telling
 def test_sessions_before_a_key_go_and_one_key_stays_in_their_place(two: Two) -> None:
     with now(two) as two.regions:
         handled = Handled(two.regions)

@@ -16,6 +16,8 @@ import seriatim as sq
 from seriatim.box.postgres.migrate import migrations
 from seriatim.operations import groups
 
+pytestmark = pytest.mark.dear
+
 SOURCE = Path(sq.__file__).parent
 #: What the newer version calls otherwise, in its SQL and its Python.
 RENAMED = {"turn_entries": "entries_of_turn", "take_in_one": "take_one_in"}

@@ -31,6 +31,8 @@ from seriatim.operations import (
 from seriatim.operations.grants import grant, revoke
 from tests.box.shop import define, publish
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "test"}
 OPERATIONS = (
     bulk, dead_letters, dialogs, events, faults, groups, instances, invariants, messages, queues, retention, set_aside,

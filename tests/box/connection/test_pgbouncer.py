@@ -24,6 +24,8 @@ from tests.box.shop import define, publish, rows, see, seen
 from tests.dialogs.talking import begun
 from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
+pytestmark = pytest.mark.dear
+
 ROOT = Path(__file__).parents[3]
 
 

@@ -15,6 +15,8 @@ from psycopg import sql
 import seriatim as sq
 from tests.box.turns.test_delivery_ends import Failed, left, seen
 
+pytestmark = pytest.mark.dear
+
 POLICIES = {"fifo": sq.Fifo(), "standard": sq.Standard(), "unordered": sq.Unordered(), "kept": sq.Fifo()}
 
 

@@ -411,6 +411,7 @@ def publish_until(stop, again, box, taken, refused):
         again.wait(1)
 
 
+@pytest.mark.dear
 def test_nothing_is_orphaned_while_queues_come_and_go(box):
     """Publishers address a queue that is made and dropped all the time: each message is handed out, or was refused."""
     box.define(ORDER)

@@ -47,6 +47,8 @@ from tests.certificates import Authority, openssl
 from tests.faults.wire import Wire
 from tests.models import link_frames
 
+pytestmark = pytest.mark.dear
+
 _WHY = {"actor": "test", "reason": "a test"}
 
 
@@ -75,6 +77,7 @@ def _state(box) -> list:
     ]
 
 
+@pytest.mark.telling
 def test_groups_arrive_in_order_and_once_both_ways(pair: HttpsPair):
     for nth in range(12):
         pair.send(nth, customer=f"c{nth % 3}")

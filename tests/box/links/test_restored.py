@@ -14,6 +14,8 @@ from tests.box import roles
 from tests.box.links.backups import back_up, restore
 from tests.box.links.pairs import Pair, carried, paired
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture
 def pair(databases):

@@ -23,6 +23,8 @@ from seriatim.cli.main import main
 from seriatim.operations import groups, retention
 from tests.soak import sized
 
+pytestmark = pytest.mark.dear
+
 REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")
 
 

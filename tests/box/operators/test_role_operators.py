@@ -21,6 +21,8 @@ from tests.box.roles import CATALOGUE, as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import work
 
+pytestmark = pytest.mark.dear
+
 SECRET = "T0PS3CRET"
 #: Looks that read more than what operators see.
 OWNERS = {"audit_references", "audit_released", "dialogs", "grants", "never_numbered", "purgeable", "reader_of"}

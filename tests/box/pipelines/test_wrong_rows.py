@@ -13,6 +13,8 @@ from seriatim.box.publishing import batch as publish
 from seriatim.operations import invariants, messages
 from tests.databases import box_with
 
+pytestmark = pytest.mark.dear
+
 PARTS = pa.list_(pa.struct([("name", pa.string()), ("body", pa.binary())]))
 COLUMNS = {
     "message_id": pa.string(),

@@ -20,6 +20,8 @@ import seriatim
 from seriatim.box.postgres.statements import statement
 from tests.databases import SCHEMA
 
+pytestmark = pytest.mark.dear
+
 SOURCE = Path(seriatim.__file__).parent
 #: What files of the box have in common; they are no statements.
 PARTS = {file.stem: file for file in (SOURCE / "box" / "postgres" / "sql" / "parts").glob("*.sql")}

@@ -15,6 +15,8 @@ import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
 from seriatim.operations.grants import grant
 
+pytestmark = pytest.mark.dear
+
 
 def order(customer, version):
     return sq.Message(type="order", context={"customer": customer, "version": version, "lines": 9})

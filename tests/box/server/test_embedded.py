@@ -71,7 +71,6 @@ def taken(folder: Path) -> list[tuple[int, int]]:
 @pytest.mark.proves(
     "a killed user keeps the embedded PostgreSQL from stopping with its last user no longer than the others do"
 )
-@pytest.mark.telling
 @linux
 def test_the_last_of_three_processes_stops_it_though_one_was_killed(empty, user):
     users = [user(empty) for _ in range(3)]

@@ -35,6 +35,8 @@ from seriatim.testing.clock import SEARCH_PATH, Clock
 from tests.box.turns.test_times_of_arrival import SCHEMA, make, put_clock
 from tests.databases import Databases
 
+pytestmark = pytest.mark.dear
+
 DAY = timedelta(days=1)
 SOON_S = 300
 QUEUES = ("fifo", "loose", "holding")

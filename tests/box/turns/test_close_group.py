@@ -11,6 +11,8 @@ from seriatim.operations import events, groups, invariants
 from tests.box.shop import define, left, publish, rows
 from tests.runtime.workers.test_worker import until, working
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "the quarter is over"}
 
 

@@ -12,6 +12,8 @@ import seriatim as sq
 from seriatim.operations import groups, invariants, queues
 from tests.box.shop import define, left, publish, rows, see, seen
 
+pytestmark = pytest.mark.dear
+
 POLICIES = [sq.Fifo(), sq.Standard(), sq.Unordered(), sq.UnitOfWork(size=2)]
 
 

@@ -11,6 +11,8 @@ from psycopg.rows import dict_row
 import seriatim as sq
 from seriatim.operations import invariants
 
+pytestmark = pytest.mark.dear
+
 
 class Failed(Exception):
     """An application's."""

@@ -11,6 +11,8 @@ import pytest
 import seriatim as sq
 from seriatim.operations import invariants
 
+pytestmark = pytest.mark.dear
+
 HL7 = """sequence=sq.Sequence("msh13", restarts="msh13 = -1", unnumbered="msh13 = 0")"""
 
 

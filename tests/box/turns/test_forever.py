@@ -17,6 +17,8 @@ from tests.box.shop import define, publish, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import until
 
+pytestmark = pytest.mark.dear
+
 PATIENCE_S = 60
 box = box_with(define)
 

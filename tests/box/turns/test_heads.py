@@ -13,6 +13,8 @@ import seriatim as sq
 from seriatim.box.connection import queue_heads as heads
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 
+pytestmark = pytest.mark.dear
+
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})
 QUEUES = {
     "fifo": sq.Queue("q", policy=sq.Fifo(), group="customer"),

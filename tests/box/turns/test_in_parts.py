@@ -21,6 +21,8 @@ from tests.conformance.in_box import InBox
 from tests.conformance.in_memory import InMemory, take_step
 from tests.databases import box_with
 
+pytestmark = pytest.mark.dear
+
 EVENT = sq.MessageType("event", properties={"key": "string", "n": "long"})
 #: The shortest wait, in seconds: it is over before the first look has ended.
 NO_TIME = 1e-6
@@ -352,6 +354,7 @@ def said(case, result):
     return sorted(released), others, left, sorted(result.reports, key=str)
 
 
+@pytest.mark.telling
 @pytest.mark.soak
 def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypatch):
     chance = random.Random(soak.seed())

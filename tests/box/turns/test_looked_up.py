@@ -14,6 +14,8 @@ from psycopg.conninfo import make_conninfo
 import seriatim as sq
 from tests.soak import full
 
+pytestmark = pytest.mark.dear
+
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
 QUEUES = {
     "fifo": sq.Queue("q", policy=sq.Fifo(), group="customer"),

@@ -16,6 +16,8 @@ from tests.box import roles
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "now it may be"}
 POLICIES = [
     (sq.Standard(), {}),

@@ -23,6 +23,8 @@ from seriatim.pipeline.types.sent_by import LINK
 from seriatim.pipeline.types.taken_from import SOURCE
 from seriatim.pipeline.types.typed_message import MessageTypes
 
+pytestmark = pytest.mark.dear
+
 ALL = {"s": "string", "n": "long", "d": "double", "m": "decimal(12,2)", "b": "boolean", "t": "timestamp"}
 MOMENT = datetime(2026, 11, 20, 12, 0, 0, 5, tzinfo=timezone(timedelta(hours=1)))
 

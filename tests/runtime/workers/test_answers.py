@@ -23,6 +23,8 @@ from tests.box.gates.test_origin import order as job
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, work, working
 
+pytestmark = pytest.mark.dear
+
 
 def prepare(box, **options):
     """A shop whose orders are told to one group of another queue."""

@@ -16,6 +16,8 @@ from tests.box.shop import define, left, publish, rows, see, seen
 from tests.dialogs.talking import begun
 from tests.runtime.workers.test_worker import DEADLINE_S, until, work
 
+pytestmark = pytest.mark.dear
+
 
 @pytest.fixture
 def limited(box):

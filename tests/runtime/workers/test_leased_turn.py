@@ -18,6 +18,8 @@ from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working
 
+pytestmark = pytest.mark.dear
+
 LEASED = {"mode": "leased", "workers": 3, "lease": 3.0}
 #: That of a worker that keeps it, however long the machine is busy with something else.
 LONG = {"lease": sq.Lease(600.0, heartbeat=0.2)}
@@ -67,6 +69,7 @@ class Held:
         assert self.entered.acquire(timeout=DEADLINE_S)
 
 
+@pytest.mark.telling
 @pytest.mark.parametrize(
     ("policy", "more"),
     [

@@ -9,6 +9,8 @@ from seriatim.operations.faults import faults
 from seriatim.testing import work_off
 from tests.databases import box_with
 
+pytestmark = pytest.mark.dear
+
 
 def _prepared(box):
     box.define(

@@ -12,6 +12,8 @@ from seriatim.operations import groups, invariants, messages
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import work
 
+pytestmark = pytest.mark.dear
+
 MODES = {
     "transaction": {"workers": 1},
     "lease": {"workers": 1, "mode": "leased", "lease": sq.Lease(600.0, heartbeat=0.2)},

@@ -16,6 +16,8 @@ from seriatim.runtime.workers import heartbeat
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import until, work, working
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "the shop is slow"}
 
 

@@ -267,6 +267,7 @@ def lines(draw):
     return text.replace(b"\n", b"").replace(b"\r", b"")
 
 
+@pytest.mark.dear
 @given(st.lists(lines(), min_size=1, max_size=4))
 @settings(max_examples=100, deadline=None)
 def test_any_rows_are_read_as_one_by_one(rows):

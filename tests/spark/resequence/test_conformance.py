@@ -17,8 +17,6 @@ from tests.conformance.cases import CASES
 from tests.conformance.in_memory import InMemory
 from tests.soak import seed
 
-pytestmark = pytest.mark.telling
-
 STREAMED = [case for case in CASES if on_spark.cannot_run(case) is None]
 #: Rounds without a window are judged once a call, and a frame is one call: their steps would lose their meaning.
 STATIC = [case for case in STREAMED if not case.per_call]
@@ -39,11 +37,13 @@ def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> M
     return found | on_spark.run_streaming(spark, plain, tmp_path_factory.mktemp("conformance"))
 
 
+@pytest.mark.telling
 @pytest.mark.parametrize("case", STATIC, ids=lambda case: case.name)
 def test_a_frame_that_ends(case: Case, static: Mapping[str, Result]) -> None:
     check(case, static[case.name])
 
 
+@pytest.mark.telling
 @pytest.mark.parametrize("case", STREAMED, ids=lambda case: case.name)
 def test_a_query(case: Case, streamed: Mapping[str, Result]) -> None:
     check(case, streamed[case.name])

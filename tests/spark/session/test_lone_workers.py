@@ -20,6 +20,8 @@ from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
 from seriatim.spark.session import builder
 
+pytestmark = pytest.mark.dear
+
 SCRIPT = Path(builder.__file__).with_name("worker-python")
 MODULE = "pyspark.sql.streaming.transform_with_state_driver_worker"
 #: What differs between two workers of one Spark, wherever they come from.

@@ -15,6 +15,8 @@ from seriatim.operations import doctor
 from seriatim.spark.session import versions
 from tests.command import environment
 
+pytestmark = pytest.mark.dear
+
 ROOT = Path(__file__).parents[3]
 
 
