@@ -292,9 +292,10 @@ class Receiver:
         if not (is_suspected and self._tries and self._group is None and self._apart.is_free):
             return False
         delivery.put_back()
-        with self._apart() as transaction:
-            named = {"of_queue": queue.queue_id, "of_group": delivery.group}
-            transaction.do("begin_trial", **named, how_many=self._limit)
+        # In one transaction: its commit unlocks the group, and takes the mark away.
+        named = {"of_queue": queue.queue_id, "of_group": delivery.group}
+        self._transaction.do("begin_trial", **named, how_many=self._limit)
+        self._transaction.commit()
         return True
 
     def _next_on_trial(self, queue: BoxQueue) -> Delivery | None:

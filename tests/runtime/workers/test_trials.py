@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -15,6 +17,7 @@ from seriatim.operations import groups, invariants
 from seriatim.operations.box_findings import CHECKS as OF_BOX
 from seriatim.operations.finding import State
 from seriatim.operations.work_findings import CHECKS, Work
+from tests.blocked import wait_until_blocked
 from tests.box.shop import define, publish, rows, see, seen
 from tests.runtime.workers.test_worker import work
 
@@ -77,6 +80,29 @@ def test_a_new_group_on_trial_is_handed_out_on_trial(box):
         tx.tries = True
         assert len(tx.receive("shop")) == 1
         assert tx.delivery.on_trial
+
+
+def test_a_group_stays_locked_until_it_is_on_trial(box):
+    """Otherwise another receiver had it in between, with neither the mark nor the trial."""
+    define(box, policy=sq.Fifo(), sequence=None)
+    publish(box, 1)
+    with suppress(ZeroDivisionError), box.session() as tx:
+        assert tx.receive("shop") is not None
+        raise ZeroDivisionError
+
+    def suspect():
+        with box.session() as tx:
+            tx.tries = True
+            return tx.receive("shop")
+
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(box.dsn) as holder:
+        holder.execute(f"LOCK TABLE {box.schema}.trials IN SHARE MODE")
+        suspecting = thread.submit(suspect)
+        wait_until_blocked(box.dsn, holder)
+        with box.session() as tx:
+            assert tx.receive("shop") is None
+        holder.rollback()
+        assert len(suspecting.result()) == 1
 
 
 @pytest.fixture
