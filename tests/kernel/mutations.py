@@ -410,7 +410,7 @@ _UNIT_OF_WORK = (
     Mutation(
         "after completion everything is a duplicate",
         "unit_of_work.py",
-        "mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)",
+        "mark(complete[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)",
         "pass",
     ),
     Mutation(
@@ -462,8 +462,8 @@ _GROUPS = (
     Mutation(
         "ordinals count late deliveries too",
         "standard.py",
-        "next=following, last=last, ordinal=groups.ordinal + counts,",
-        "next=following, last=last, ordinal=groups.ordinal + left,",
+        "ordinal=groups.ordinal + counts,",
+        "ordinal=groups.ordinal + left,",
     ),
     Mutation(
         "held late ones leave in order of arrival",
