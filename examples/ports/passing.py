@@ -26,7 +26,7 @@ def taking(port: sq.ReceivePort) -> Iterator[None]:
 
 
 def await_taken(box: sq.MessageBox, messages: int) -> None:
-    """Wait until the ports of a box have taken in so many messages."""
+    """Wait until the ports of a box have taken in this number of messages."""
     while sum(one.taken for one in ports(box)) < messages:
         threading.Event().wait(0.05)
 

@@ -41,7 +41,7 @@ class Meaning(NamedTuple):
 
     @classmethod
     def of(cls, read: Read) -> str | None:
-        """What was read of a message, as PostgreSQL writes an array; None: its number is plain."""
+        """Return what was read of a message, as the text of an array of PostgreSQL; None if its number is plain."""
         bits = (0 if read.size == NOT_SAID else read.size) | (0 if read.weight else VOID)
         if read.position is not None:
             return cls(bits | _POSITION, len(read.position)).written(_numbers_of(read.position))

@@ -320,9 +320,9 @@ def _brought_back(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """What was changed before the kernel is called. `early`: the state of a group that isn't faulted: its message waited for its next
-    attempt and is only retried now, or its clock began while the database's clock was ahead, and begins now. `acted`: the action was done
-    to the message that is named.
+    """The changes that an action makes before the kernel is called. `early`: the state of a group that isn't faulted: its message waited
+    for its next attempt and is only retried now, or its clock began while the database's clock was ahead, and begins now. `acted`: the
+    action was done to the message that is named.
     """
 
     entry_ids: Sequence[int] = ()

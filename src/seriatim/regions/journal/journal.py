@@ -88,8 +88,8 @@ def _call(
     """A function of one transaction as a method of the journal; it is called again after a collision with another transaction."""
 
     @wraps(function)
-    def method(of: Journal, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
-        return of._again(lambda statements: function(statements, *given, **named))  # noqa: SLF001 -- a method
+    def method(self: Journal, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        return self._again(lambda statements: function(statements, *given, **named))
 
     return method
 

@@ -1,7 +1,7 @@
 -- Return requests of the caller, each by its place in the arrays, from 1, with its first replies, a row each, in the order in
 -- which they were committed; one row if there are none yet; one without `request_id` if the request isn't there, or isn't
--- the caller's. `largest`: NULL; or return those only for which nobody has to wait any more: they have so many replies, were
--- set aside, or are over; a reply with parts, or a body of more bytes, is left to another look (`is_left`). `failed_in`: the
+-- the caller's. `largest`: NULL; or return only requests whose callers needn't wait any more, because the request has its
+-- `counts` of replies, was set aside, or is over; a reply with parts, or with a larger body, is left to another look (`is_left`). `failed_in`: the
 -- queue that has set the request aside, with the disposition and the reason.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.replies_of(requests text[], counts bigint[], askers text[], largest integer)
