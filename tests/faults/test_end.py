@@ -51,9 +51,9 @@ def test_its_spark_is_killed(tmp_path):
         (java,) = [process for process, name in running.alive().items() if name == "java"]
         os.kill(java, signal.SIGKILL)
         assert running.wait() == 3  # something of the environment
-    said = (tmp_path / "told.err").read_text()
-    assert "Spark's process has ended" in said.splitlines()[-1]
-    assert "the next run goes on where this one stopped" in said
+    (line,) = (tmp_path / "told.err").read_text().splitlines()
+    assert "Spark's process has ended" in line
+    assert "the next run goes on where this one stopped" in line
 
 
 @pytest.mark.proves("a second signal ends a run whose port hangs, and the next run delivers what waited")

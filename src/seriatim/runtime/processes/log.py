@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from pathlib import Path
 
 from seriatim.errors import UsageError, shown
 
@@ -38,10 +39,16 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
+def _is_new(record: logging.LogRecord) -> bool:
+    """Return False for an error of a call to Spark: py4j logs it by the root logger, and raises it, too."""
+    return record.name != "root" or Path(record.pathname).parent.name != "py4j"
+
+
 def log_to_stderr(level: str, form: str = "text") -> None:
     """Log lines of at least this level; for a process of seriatim's own."""
     if form not in FORMATS:
         raise UsageError(f"the log can't have the form {shown(form)}", remedy=f"one of {', '.join(FORMATS)}")
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
+    handler.addFilter(_is_new)
     logging.basicConfig(level=level.upper(), handlers=[handler])
