@@ -27,8 +27,7 @@ from benchmarks.measure import Claim
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Standard, Subscription
 from seriatim.box.server.embedded import serving
 from seriatim.operations import groups, queues
-from seriatim.operations.doctor import examine
-from seriatim.operations.finding import State
+from seriatim.operations.doctor import State, examine
 from seriatim.operations.grants import grant
 
 __all__ = ["many"]

@@ -39,7 +39,7 @@ def modules() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
         module = importlib.import_module(found.name)
         offered = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
         found_here = [(name, getattr(module, name)) for name in sorted(offered)]
-        own = [(name, thing) for name, thing in found_here if getattr(thing, "__module__", "") == found.name]
+        own = [(name, thing) for name, thing in found_here if getattr(thing, "__module__", "").startswith(found.name)]
         if own or hasattr(module, "__all__"):
             yield found.name, own
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from seriatim.operations.what_to_do import Advice, advice
+from seriatim.operations.doctor import Advice, advice
 
 __all__ = ["command", "leads"]
 

@@ -9,9 +9,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
-from seriatim.operations import box_findings, work_findings
-from seriatim.operations.doctor import State, examine
-from seriatim.operations.what_to_do import advice
+from seriatim.operations.doctor import State, advice, box_checks, examine, work_checks
 
 
 def test_says_what_to_do_where_there_is_no_java(tmp_path, monkeypatch):
@@ -45,7 +43,7 @@ def test_a_folder_below_a_file(tmp_path, monkeypatch):
 
 
 def test_the_workers_python_is_asked(spark):
-    from seriatim.operations.doctor import _workers
+    from seriatim.operations.doctor.machine_checks import _workers
 
     finding = _workers(spark)
     assert finding.state is State.OK, finding
@@ -112,17 +110,17 @@ def test_a_finding_is_explained_also_where_the_documents_are_not(box):
         in told.stdout
     )
     assert "then `seriatim unrouted --resubmit`" in told.stdout
-    for name in (*work_findings.CHECKS, *box_findings.CHECKS):
+    for name in (*work_checks.CHECKS, *box_checks.CHECKS):
         assert advice(name).remedy
     told = CliRunner().invoke(main, ["doctor", "--explain", "unrooted"])
     assert (told.exit_code, "did you mean 'unrouted'?" in told.stderr) == (2, True)
 
 
 def test_the_laws_of_a_box_that_cannot_be_read_in_time(box, monkeypatch):
-    monkeypatch.setattr(box_findings, "AUDIT_S", 0.05)
+    monkeypatch.setattr(box_checks, "AUDIT_S", 0.05)
     with box.session() as tx:
         tx.connection.execute(f"LOCK TABLE {box.schema}.known_groups")
-        found = box_findings.CHECKS["laws"](box)
+        found = box_checks.CHECKS["laws"](box)
     assert (found.state, found.found.partition(":")[0]) == (State.OK, "not checked")
     assert "seriatim doctor --audit" in found.remedy
-    assert box_findings.audit(box).found == "all messages and all bodies are accounted for"
+    assert box_checks.audit(box).found == "all messages and all bodies are accounted for"

@@ -25,7 +25,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import seriatim as sq
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.cli.main import main
-from seriatim.operations import groups, work_findings
+from seriatim.operations import groups
+from seriatim.operations.doctor import work_checks
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command as program
@@ -218,13 +219,13 @@ def test_messages_that_are_unrouted(box):
 
 
 def test_a_transaction_that_is_held_open(box, monkeypatch):
-    monkeypatch.setattr(work_findings, "LONG_TURN_S", 0.0)
-    look = work_findings.CHECKS["transactions"]
+    monkeypatch.setattr(work_checks, "LONG_TURN_S", 0.0)
+    look = work_checks.CHECKS["transactions"]
     with psycopg.connect(box.dsn, application_name="a debugger") as other, box.session() as tx:
         other.execute("SELECT 1")
         (ours,) = tx.connection.execute("SELECT pg_backend_pid()").fetchone()
-        assert look(work_findings.Work(box)).state == "warning"  # not for long
-        monkeypatch.setattr(work_findings, "FORGOTTEN_S", 0.0)
+        assert look(work_checks.Work(box)).state == "warning"  # not for long
+        monkeypatch.setattr(work_checks, "FORGOTTEN_S", 0.0)
         told = found(box, "transactions")
         pid = other.info.backend_pid
         assert f"process {pid} (not of seriatim, a debugger, role " in told
@@ -234,7 +235,7 @@ def test_a_transaction_that_is_held_open(box, monkeypatch):
         called(box, [*mend, *WHY])
         with pytest.raises(psycopg.OperationalError):
             other.execute("SELECT 1")
-        assert f"process {pid} " not in look(work_findings.Work(box)).found
+        assert f"process {pid} " not in look(work_checks.Work(box)).found
 
 
 def test_ports_of_workers_that_are_refused_or_cannot_be_written(box, tmp_path):

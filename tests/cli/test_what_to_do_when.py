@@ -17,9 +17,9 @@ from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
-from seriatim.operations import bulk_operations, groups, subscriptions, work_findings
-from seriatim.operations.finding import PAGE, State
-from seriatim.operations.what_to_do import advice
+from seriatim.operations import bulk_operations, groups, subscriptions
+from seriatim.operations.doctor import advice, work_checks
+from seriatim.operations.doctor.finding import PAGE, State
 from tests.box.console import BUSINESS, BY, define, failing, publish, rows
 from tests.databases import box_with
 
@@ -131,49 +131,49 @@ def test_a_person_reads_the_same(box):
     ],
 )
 def test_the_command_mends_it(mending, check, command, gone):
-    before = work_findings.CHECKS[check](work_findings.Work(mending))
+    before = work_checks.CHECKS[check](work_checks.Work(mending))
     assert before.state is State.WRONG
     assert gone in before.found
     switches = command.startswith(("seriatim queue", "seriatim subscription"))
     words = [*shlex.split(command)[1:], *([] if switches else ["--reason", "mended"])]
     result = CliRunner().invoke(main, [*words, "--dsn", mending.dsn, "--schema", mending.schema])
     assert result.exit_code == 0, result.output
-    assert gone not in work_findings.CHECKS[check](work_findings.Work(mending)).found
+    assert gone not in work_checks.CHECKS[check](work_checks.Work(mending)).found
 
 
 def test_at_work_again(mending):
     """A receiver that takes the messages, or waits for more, is seen."""
-    look = work_findings.CHECKS["at work"]
-    assert "'alone'" in look(work_findings.Work(mending)).found
+    look = work_checks.CHECKS["at work"]
+    assert "'alone'" in look(work_checks.Work(mending)).found
     with mending.session() as tx:
         delivery = tx.receive("alone")
-        assert "'alone'" not in look(work_findings.Work(mending)).found  # its group is locked
+        assert "'alone'" not in look(work_checks.Work(mending)).found  # its group is locked
         delivery.put_back()
-    assert "'alone'" not in look(work_findings.Work(mending)).found  # and was touched a moment ago
+    assert "'alone'" not in look(work_checks.Work(mending)).found  # and was touched a moment ago
 
 
 def test_a_process_that_is_silent(mending):
-    look = work_findings.CHECKS["workers"]
-    assert look(work_findings.Work(mending)).state is State.OK
+    look = work_checks.CHECKS["workers"]
+    assert look(work_checks.Work(mending)).state is State.OK
     with mending.access.transaction() as transaction:
         report = Report("small", "transactional", 8, 8, 50, None)
         beat(transaction, Process(uuid4(), "far:4711", "far", 4711), [report])
-    assert look(work_findings.Work(mending)).state is State.OK
-    assert "'small'" not in work_findings.CHECKS["at work"](work_findings.Work(mending)).found
+    assert look(work_checks.Work(mending)).state is State.OK
+    assert "'small'" not in work_checks.CHECKS["at work"](work_checks.Work(mending)).found
     rows(mending, "UPDATE {schema}.known_workers SET seen_at = now() - interval '130 s' RETURNING 1")
-    found = look(work_findings.Work(mending))
+    found = look(work_checks.Work(mending))
     assert found.state is State.WARNING
     assert "process 4711 on far, which works on queue 'small', has been silent for 2 min" in found.found
     assert "kill -9 4711" in found.remedy
     assert "kill -9 PID" in advice("workers").remedy
-    left = work_findings.CHECKS["at work"](work_findings.Work(mending)).found
+    left = work_checks.CHECKS["at work"](work_checks.Work(mending)).found
     assert "it has silent processes: seriatim workers --queue small" in left
 
 
 def test_a_pipeline_that_does_not_run(mending):
-    look = work_findings.CHECKS["pipelines"]
+    look = work_checks.CHECKS["pipelines"]
     rows(mending, "UPDATE {schema}.queues SET owner = 'orders' WHERE queue = 'small' RETURNING 1")
-    found = look(work_findings.Work(mending))
+    found = look(work_checks.Work(mending))
     assert (found.state, found.found) == (
         State.WRONG, "queue 'small' belongs to 'orders', which does not run, with 1 message",
     )  # fmt: skip
@@ -181,5 +181,5 @@ def test_a_pipeline_that_does_not_run(mending):
     (queue_id,) = rows(mending, "SELECT queue_id FROM {schema}.queues WHERE queue = 'small'")[0]
     with mending.session() as tx:
         assert tx.transaction.value("hold_reader_briefly", queue_id=queue_id)
-        found = look(work_findings.Work(mending))
+        found = look(work_checks.Work(mending))
     assert (found.state, "which reads it" in found.found) == (State.OK, True)

@@ -15,9 +15,9 @@ from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.feed import PipelineFeed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.operations import dialogs, identity, invariants, links
-from seriatim.operations.finding import State
+from seriatim.operations.doctor import State
+from seriatim.operations.doctor.work_checks import CHECKS, Work
 from seriatim.operations.trace import trace_message
-from seriatim.operations.work_findings import CHECKS, Work
 from tests.box.links.backups import back_up, restore
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states

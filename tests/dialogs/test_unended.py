@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import seriatim as sq
 from seriatim.box.views.figures import read_figures
-from seriatim.operations import work_findings
+from seriatim.operations.doctor import work_checks
 from tests.dialogs.talking import begun, far_of, states
 
 WAY = "service 'Inventory' hasn't ended "
@@ -32,7 +32,7 @@ def received(box, queue="inventory", ends=lambda tx, message: None):
 
 
 def finding(box):
-    return work_findings.CHECKS["dialogs"](work_findings.Work(box))
+    return work_checks.CHECKS["dialogs"](work_checks.Work(box))
 
 
 def test_a_side_that_stays_is_told_once_in_the_log_and_found_by_the_doctor(talk, caplog):

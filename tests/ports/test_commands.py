@@ -12,8 +12,8 @@ import pytest
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations.doctor import State
+from seriatim.operations.doctor.work_checks import CHECKS, Work
 from seriatim.operations.ports import forget_ports, ports
-from seriatim.operations.work_findings import CHECKS, Work
 from seriatim.runtime.ports.mllp import MllpSource
 from seriatim.runtime.processes.receiving import Receiving
 from tests.command import command as words_of

@@ -11,7 +11,8 @@ import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.errors import ActionRefused
 from seriatim.kernel.groups.verbs import VERBS, Action
-from seriatim.operations import dead_letters, groups, work_findings
+from seriatim.operations import dead_letters, groups
+from seriatim.operations.doctor import work_checks
 from tests.advice import advised
 from tests.console.conftest import Client
 from tests.databases import SCHEMA
@@ -54,7 +55,7 @@ def test_a_box_names_the_journals_commands_and_nothing_that_it_refuses(standing:
         f"in the journal of the regions {NAME}, which decides for both: retry, skip, release, suspend, resume" in told
     )
     assert "skip-hole" not in told
-    assert work_findings.CHECKS["waiting"](work_findings.Work(box)).remedy.startswith(found.commands[0])
+    assert work_checks.CHECKS["waiting"](work_checks.Work(box)).remedy.startswith(found.commands[0])
     page = Client(box).get("/groups/status/lost").text
     assert found.commands[0] in page
     assert "the journal of the regions shop decides for both" in page

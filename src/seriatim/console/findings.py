@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from seriatim.console.page import Asked
-from seriatim.operations.finding import Finding
+from seriatim.operations.doctor import Finding
 
 #: Where a finding is mended, by its name: the parts of the address, with its query, and what the link says.
 _MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {

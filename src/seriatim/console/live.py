@@ -19,8 +19,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.errors import SeriatimError
 from seriatim.operations import queues
 from seriatim.operations.changes import changes
-from seriatim.operations.doctor import findings_of
-from seriatim.operations.finding import Finding, State
+from seriatim.operations.doctor import Finding, State, findings_of
 from seriatim.operations.invariants import Account, account_within, broken_within
 from seriatim.operations.looking import clock_ahead_s
 from seriatim.operations.queue_standing import QueueStanding, queue_standing

@@ -9,7 +9,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from seriatim.box.views.at_work import ready_work
 from seriatim.errors import SeriatimError, UsageError, shown
-from seriatim.operations.finding import Finding, State
+from seriatim.operations.doctor import Finding, State
 from seriatim.operations.looking import open_to_look
 from seriatim.pipeline.text.counted import counted
 

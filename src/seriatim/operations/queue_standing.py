@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.operations.doctor import findings_of_queue
-from seriatim.operations.finding import Finding
+from seriatim.operations.doctor import Finding, findings_of_queue
 from seriatim.operations.workers import idle_queues
 from seriatim.pipeline.text.counted import counted
 

@@ -135,7 +135,7 @@ def test_a_disabled_box_can_be_read(copy):
     assert copy.definitions().queues.keys() == {"fifo", "loose", "talks"}
     assert box_status(copy).version
     assert retention.purgeable(copy).messages == 0
-    found = {one.name: one for one in doctor._boxes(copy.dsn, SCHEMA)}
+    found = {one.name: one for one in doctor.findings_at(copy.dsn, SCHEMA)}
     assert found["identity"].state == "wrong"
     assert "it remembers the database with the oid" in found["identity"].found
     assert "seriatim box enable, which keeps its id" in found["identity"].remedy
@@ -317,7 +317,7 @@ def test_an_owner_who_may_not_ask_which_server_it_is(box):
         assert found.enabled
         assert found.unknown == ("the system identifier", "the timeline")
         assert (found.system_identifier, found.timeline) == (None, None)
-        (told,) = [one for one in doctor._boxes(dsn, "own") if one.name == "identity"]
+        (told,) = [one for one in doctor.findings_at(dsn, "own") if one.name == "identity"]
         assert told.found.endswith("not known: the system identifier and the timeline")
     with box.session() as tx:
         for one in asked:

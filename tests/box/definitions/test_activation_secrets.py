@@ -74,7 +74,7 @@ def test_a_secret_from_before_stops_nothing_and_is_named(box):
     rows(box, "SELECT box.record_change('by hand')")
     assert box.define(queue(SECRET)) == []  # nothing changes
     box.publish(sq.Message(type="t", context={"to": "hooks"}))
-    found = {one.name: one for one in doctor._boxes(box.dsn, box.schema)}["definitions"]
+    found = {one.name: one for one in doctor.findings_at(box.dsn, box.schema)}["definitions"]
     assert (found.state, found.found) == ("warning", "queue 'hooks': the header Authorization has a secret in it")
     box.define(queue(FINE))
-    assert {one.name: one.state for one in doctor._boxes(box.dsn, box.schema)}["definitions"] == "ok"
+    assert {one.name: one.state for one in doctor.findings_at(box.dsn, box.schema)}["definitions"] == "ok"

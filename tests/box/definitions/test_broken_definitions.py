@@ -76,7 +76,7 @@ def order(version):
 
 
 def found(box, name):
-    return {one.name: one for one in doctor._boxes(box.dsn, box.schema)}[name]
+    return {one.name: one for one in doctor.findings_at(box.dsn, box.schema)}[name]
 
 
 def damage(box, place, definition):

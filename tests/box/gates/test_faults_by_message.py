@@ -13,7 +13,8 @@ import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
-from seriatim.operations import dead_letters, edits, faults, groups, messages, queues, work_findings
+from seriatim.operations import dead_letters, edits, faults, groups, messages, queues
+from seriatim.operations.doctor import work_checks
 from seriatim.operations.grants import grant
 from seriatim.testing.work import work_off
 from tests.box.gates.test_numbers import WORK, message, numbers, prepare
@@ -73,7 +74,7 @@ def test_only_the_message_stops_and_its_place_stays_open(box, mode):
     )  # fmt: skip
     (counts,) = [one for one in queues.queues(box) if one.queue == "work"]
     assert (counts.faulted, counts.arrived, counts.stopped) == (1, 0, 0)
-    told = work_findings.CHECKS["faulted"](work_findings.Work(box))
+    told = work_checks.CHECKS["faulted"](work_checks.Work(box))
     assert (told.state, told.found) == ("wrong", "queue 'work': 1 message (each stops itself alone)")
     assert "seriatim messages list --queue work --status faulted" in told.remedy
 

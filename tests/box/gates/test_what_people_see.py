@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.cli.main import main
 from seriatim.kernel.operators.fault import FaultKind
-from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
+from seriatim.operations import find, groups, invariants, messages, queues, trace
+from seriatim.operations.doctor import work_checks
 from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
@@ -126,7 +127,7 @@ def test_what_an_open_place_waits_for_and_what_helps(seen):
 
 
 def told(box, check):
-    found = work_findings.CHECKS[check](work_findings.Work(box))
+    found = work_checks.CHECKS[check](work_checks.Work(box))
     return str(found.state), found.found, found.remedy
 
 

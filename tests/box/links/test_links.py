@@ -343,7 +343,7 @@ def test_a_link_goes_with_what_waits_only_if_forced(pair: Pair):
 
 
 def test_the_doctor_tells_what_waits(pair: Pair):
-    from seriatim.operations.box_findings import CHECKS
+    from seriatim.operations.doctor.box_checks import CHECKS
 
     check = CHECKS["links"]
     assert check(pair.near).found == "'far' is unpaired"  # nothing has passed yet
@@ -361,7 +361,7 @@ def test_the_doctor_tells_what_waits(pair: Pair):
 
 
 def test_a_queue_that_groups_by_something_else_there_is_warned_of(pair: Pair, caplog):
-    from seriatim.operations.box_findings import CHECKS
+    from seriatim.operations.doctor.box_checks import CHECKS
 
     pair.far.define(sq.Queue("by-nth", group="nth", keep="everything"))
     links.accept(
@@ -383,7 +383,7 @@ def test_a_queue_that_groups_by_something_else_there_is_warned_of(pair: Pair, ca
 
 
 def test_a_stream_that_waits_by_a_clock_that_was_ahead_is_tried_again(pair: Pair):
-    from seriatim.operations.box_findings import CHECKS
+    from seriatim.operations.doctor.box_checks import CHECKS
 
     pair.send(1)
     transmit(pair.near)

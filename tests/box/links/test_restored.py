@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import links
-from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.doctor.box_checks import CHECKS
 from seriatim.operations.events import events_after
 from seriatim.operations.links import transmit
 from seriatim.operations.operator_log import operator_log

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.operations import groups, work_findings
+from seriatim.operations import groups
+from seriatim.operations.doctor import work_checks
 from seriatim.operations.events import events_after
 from tests.box.console import BY, rows
 from tests.databases import box_with
@@ -70,7 +71,7 @@ def test_a_restart_is_told_once_and_shown_until_a_message_leaves(box):
     found = groups.standing(box, "shop", "c1")
     assert "its producer seems to have begun anew" in found.why
     assert found.helps == ("restart",)
-    finding = work_findings.CHECKS["restarts"](work_findings.Work(box))
+    finding = work_checks.CHECKS["restarts"](work_checks.Work(box))
     assert (finding.state, "'shop'" in finding.found) == ("wrong", True)
     publish(box, "shop", "old", 6)
     assert received(box, "shop") == ["old 6"]

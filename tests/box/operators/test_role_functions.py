@@ -265,7 +265,7 @@ def check_box(box, number):
     box.drop(subscription="more")
     assert queues.queues(box)
     assert box_status(box)
-    return {one.name: one for one in doctor._boxes(box.dsn, box.schema)}
+    return {one.name: one for one in doctor.findings_at(box.dsn, box.schema)}
 
 
 @pytest.mark.parametrize("role", ROLES)

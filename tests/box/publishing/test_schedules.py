@@ -18,7 +18,7 @@ from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.publishing.schedules import publish_due
 from seriatim.cli.main import main
 from seriatim.operations import schedules
-from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.doctor.box_checks import CHECKS
 from seriatim.operations.grants import grant, revoke
 from seriatim.pipeline.types.schedule import Schedule
 from seriatim.runtime.processes.schedule_clock import ScheduleClock

@@ -11,7 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.connection.access import Transaction
 from seriatim.box.publishing import batch
-from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.doctor.box_checks import CHECKS
 from tests.databases import box_with
 
 SQL = "SELECT {schema}.publish('ordr', 'x')"

@@ -83,7 +83,7 @@ def test_a_copied_folder_is_disabled_and_says_what_to_do(folder, monkeypatch):
         with psycopg.connect(box.dsn) as connection, pytest.raises(psycopg.Error, match="is disabled"):
             connection.execute("SELECT seriatim.publish('order', '')")  # by SQL alone, too
         assert len(box.peek("q")) == 1
-        (finding,) = [one for one in doctor._boxes(None, "seriatim") if one.name == "identity"]
+        (finding,) = [one for one in doctor.findings_at(None, "seriatim") if one.name == "identity"]
         assert finding.state == "wrong"
         shown = called("status").stdout
         assert f"box {original[0]}, incarnation 1" in shown
@@ -192,5 +192,5 @@ def test_a_standby_of_a_box_that_nobody_has_opened(folder):
         assert box.id is None
         assert identity.identity(box) is None
         assert "no id yet" in called("status").stdout
-        (finding,) = [one for one in doctor._boxes(None, "seriatim") if one.name == "identity"]
+        (finding,) = [one for one in doctor.findings_at(None, "seriatim") if one.name == "identity"]
         assert (finding.state, "no id yet" in finding.found) == ("ok", True)

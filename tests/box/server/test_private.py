@@ -297,9 +297,9 @@ def test_data_that_were_copied_are_asked_about_once(made, folder):
 
 
 def examined():
-    from seriatim.operations.doctor import _boxes
+    from seriatim.operations.doctor import findings_at
 
-    return list(_boxes(None, "seriatim"))
+    return list(findings_at(None, "seriatim"))
 
 
 def called(*words: str, code: int = 0):

@@ -29,8 +29,8 @@ from seriatim import (
 )
 from seriatim.box.faults.lease import claim, renew
 from seriatim.operations import groups, invariants, schedules
-from seriatim.operations.box_findings import CHECKS
-from seriatim.operations.finding import Finding, State
+from seriatim.operations.doctor import Finding, State
+from seriatim.operations.doctor.box_checks import CHECKS
 from seriatim.testing.clock import SEARCH_PATH, Clock
 from tests.box.turns.test_times_of_arrival import SCHEMA, make, put_clock
 from tests.databases import Databases

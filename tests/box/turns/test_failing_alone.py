@@ -11,8 +11,8 @@ import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.errors import InvariantBroken
 from seriatim.operations import groups
-from seriatim.operations.finding import State
-from seriatim.operations.work_findings import CHECKS, Work
+from seriatim.operations.doctor import State
+from seriatim.operations.doctor.work_checks import CHECKS, Work
 from tests.box.fed import feed
 from tests.box.shop import rows
 

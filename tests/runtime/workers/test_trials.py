@@ -14,9 +14,9 @@ import seriatim as sq
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.steps import is_transient
 from seriatim.operations import groups, invariants
-from seriatim.operations.box_findings import CHECKS as OF_BOX
-from seriatim.operations.finding import State
-from seriatim.operations.work_findings import CHECKS, Work
+from seriatim.operations.doctor import State
+from seriatim.operations.doctor.box_checks import CHECKS as OF_BOX
+from seriatim.operations.doctor.work_checks import CHECKS, Work
 from tests.blocked import wait_until_blocked
 from tests.box.shop import define, publish, rows, see, seen
 from tests.runtime.workers.test_worker import work

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from seriatim.operations import doctor
+from seriatim.operations.doctor import machine_checks
 from seriatim.spark.session import versions
 from tests.command import environment
 
@@ -81,7 +81,7 @@ def test_the_bounds_stand_alike_wherever_they_stand() -> None:
     (bound,) = [one for one in project["optional-dependencies"]["spark"] if one.startswith("pyspark")]
     least, below = versions.LEAST, versions.BELOW
     assert bound == f"pyspark>={least[0]}.{least[1]},<{below[0]}.{below[1]}"
-    assert ("pyspark", least, below) in doctor._EXTRAS["spark"]
+    assert ("pyspark", least, below) in machine_checks._EXTRAS["spark"]
 
 
 def test_the_schema_of_rows_has_the_zone_of_the_session_at_each_depth() -> None:

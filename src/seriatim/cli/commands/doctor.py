@@ -15,12 +15,13 @@ from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.operations.box_here import is_here
-from seriatim.operations.doctor import Finding, State, examine, is_project
-from seriatim.operations.what_to_do import advice
+from seriatim.operations.doctor import Finding, State, advice, examine, is_project
 from seriatim.pipeline.text.counted import counted
 
 _FINDING: Table[Finding] = Table(
-    "A finding", *json_only("name", "state", "found", "remedy", "page"), row="seriatim.operations.finding:Finding"
+    "A finding",
+    *json_only("name", "state", "found", "remedy", "page"),
+    row="seriatim.operations.doctor.finding:Finding",
 )
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",

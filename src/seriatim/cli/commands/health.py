@@ -11,7 +11,7 @@ from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import json_option
 from seriatim.kernel.values.time import micros, seconds
-from seriatim.operations.finding import State
+from seriatim.operations.doctor import State
 from seriatim.operations.health import box_health, process_health
 
 

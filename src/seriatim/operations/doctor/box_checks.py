@@ -12,8 +12,8 @@ from seriatim.box.views import needs
 from seriatim.box.views.clocks import ahead_s, apart, times_ahead
 from seriatim.box.views.invariants import broken_within
 from seriatim.operations import identity, invariants, links, schedules
+from seriatim.operations.doctor.finding import Finding, State
 from seriatim.operations.faults import kept_faults
-from seriatim.operations.finding import Finding, State
 from seriatim.pipeline.declared.work_limits import TURN_LIMIT_S
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.secret import secret_in

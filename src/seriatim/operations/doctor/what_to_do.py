@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from seriatim.errors import UsageError, shown
 from seriatim.operations import pages
-from seriatim.operations.finding import PAGE
+from seriatim.operations.doctor.finding import PAGE
 
 _SECTION = re.compile(
     r"""^\#\#\#[ ](?P<name>[^\n]+)\n\n

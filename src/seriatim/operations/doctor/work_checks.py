@@ -22,7 +22,7 @@ from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import WorkerFilter, WorkerView, judges_of, workers_of
-from seriatim.operations.finding import Finding, State
+from seriatim.operations.doctor.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
 from seriatim.operations.ports import ports
