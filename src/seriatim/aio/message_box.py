@@ -1,7 +1,5 @@
 """`AsyncMessageBox`: a message box for asyncio."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Generator, Iterable

@@ -1,7 +1,5 @@
 """The server of the console: its address, and an end that doesn't wait for open event streams."""
 
-from __future__ import annotations
-
 import socket
 from types import FrameType
 

@@ -1,7 +1,5 @@
 """The console as a process: which users it has, and where it may listen."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Mapping, Sequence

@@ -2,8 +2,6 @@
 published.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Mapping

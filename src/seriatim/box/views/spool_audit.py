@@ -1,7 +1,5 @@
 """Check the spool: each reference has its message, and each message its ticket."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction

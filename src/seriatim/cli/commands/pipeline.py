@@ -1,7 +1,5 @@
 """``seriatim pipeline``: what is done with a whole pipeline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``seriatim box tick``: do work that is due even without a receiver."""
 
-from __future__ import annotations
-
 import click
 
 from seriatim.box.box import MessageBox

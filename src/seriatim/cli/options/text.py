@@ -1,7 +1,5 @@
 """Text of options and arguments: it must be UTF-8."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

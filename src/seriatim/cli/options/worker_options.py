@@ -1,7 +1,5 @@
 """Options that the commands for workers share, ``work`` and ``serve``."""
 
-from __future__ import annotations
-
 import click
 
 from seriatim.cli.options.together import together

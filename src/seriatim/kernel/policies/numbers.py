@@ -13,8 +13,6 @@ first
 number yet *gathers*: it holds everything.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

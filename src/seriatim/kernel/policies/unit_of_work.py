@@ -3,8 +3,6 @@
 A size is compared with places, from 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -4,8 +4,6 @@ This module knows the parts of such a file, and compares them; an entry is read 
 there is more to it by `type_entry.py` or `entries.py`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """The entries of a box file that say more than the fields of a declaration."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from seriatim.errors import UsageError

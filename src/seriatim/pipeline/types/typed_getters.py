@@ -1,7 +1,5 @@
 """Typed getters: a property of a message as a value of one Python type, or a `Business` fault that names it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Looks for due schedules while a process serves."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Serving: readers for all queues with an activation, as the load and the definitions require."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

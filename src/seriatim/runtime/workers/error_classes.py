@@ -1,7 +1,5 @@
 """The user's declarations of classes of exceptions, given as classes or by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Pure Python without Spark: CSV and the user's functions. For JSON see `seriatim.
 `xml_elements.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Split messages: from the body of a message to the bodies of its parts. For XML see `xml_elements.py`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

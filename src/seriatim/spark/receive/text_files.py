@@ -1,7 +1,5 @@
 """Locations whose files are read as text: JSON, CSV, text and XML; and the meaning of their options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal

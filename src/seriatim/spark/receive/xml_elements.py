@@ -1,7 +1,5 @@
 """XML elements that become messages of their own. For properties by XPath see `seriatim.pipeline.bodies.xml_paths`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """`merge`: the messages of two regions, as one frame in which each message is once and each session in order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

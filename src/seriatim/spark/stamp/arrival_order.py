@@ -1,7 +1,5 @@
 """The error for an order of arrival that is not total, which shows two messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa
