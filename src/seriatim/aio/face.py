@@ -18,8 +18,6 @@ class Caller(Protocol):
 
 
 class _Run(Protocol):
-    """Messages that are handed out together."""
-
     @property
     def queue(self) -> str: ...
 

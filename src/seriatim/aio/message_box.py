@@ -307,7 +307,6 @@ class AsyncMessageBox(OnlyAsyncWith):
         return (await self._stepped(replied(request_id, count, wait, asker))).all
 
     async def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
-        """Do what a caller does that waits for replies."""
         given = None
         try:
             while True:
@@ -366,6 +365,5 @@ def _in_box(step: Callable[[Access], T], box: MessageBox) -> T:
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
-    """Close a box whose opening was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -356,7 +356,6 @@ class MessageBox(OnlyWith, Closing):
         return self._stepped(replied(request_id, count, wait, asker)).all
 
     def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
-        """Do what a caller does that waits for replies."""
         given = None
         try:
             while True:

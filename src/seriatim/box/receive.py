@@ -388,7 +388,6 @@ class Receiver:
 
 
 def _check_open(queue: BoxQueue, *, by_regions: bool) -> None:
-    """Refuse a queue that hands nothing out."""
     queue.check_received_here(by_regions=by_regions)
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:

@@ -511,7 +511,6 @@ async def _form_of(request: Request) -> dict[str, str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """The names and values of a query or form."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except UnicodeDecodeError:

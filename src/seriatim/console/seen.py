@@ -13,7 +13,6 @@ _LENGTH = SEEN_BYTES * 4 // 3
 
 
 def seen_number(number: object, *facts: object) -> str:
-    """The token of a row that has a number or an id."""
     return digest_of([number, *facts])
 
 

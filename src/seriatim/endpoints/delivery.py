@@ -21,8 +21,6 @@ class Delivered(Protocol):
 
 
 class Transaction(Protocol):
-    """The session that a handler gets."""
-
     @property
     def connection(self) -> psycopg.Connection:
         """The psycopg connection; writes through it commit with the messages."""

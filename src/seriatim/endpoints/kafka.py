@@ -75,7 +75,6 @@ class KafkaPort:
             self._send(delivered, message)
 
     def close(self) -> None:
-        """Close its connections."""
         with self._lock:
             producer, self._producer = self._producer, None
         if producer is not None:

@@ -69,7 +69,6 @@ class RabbitmqPort:
             self._publish(delivered, message)
 
     def close(self) -> None:
-        """Close its connections."""
         with self._lock:
             connections, self._connections = self._connections, {}
         for connection, _ in connections.values():

@@ -33,5 +33,4 @@ LOGGER.addFilter(_Seldom())
 
 
 def tell(where: str, text: str, level: int = logging.WARNING) -> None:
-    """Log an event of a connection."""
     LOG.log(level, "connection_refused", error=text, _where=where)

@@ -46,7 +46,6 @@ class MetricsServer:
         self._server.start()
 
     def close(self) -> None:
-        """Answer no further request."""
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:

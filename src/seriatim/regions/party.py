@@ -70,7 +70,6 @@ class Party(Generic[Resource]):
 
     @property
     def resource(self) -> Resource:
-        """The box or the journal itself."""
         with self._opening:
             if self._is_closed:
                 raise UsageError("the regions are closed", remedy="open them again")

@@ -29,7 +29,6 @@ def recover(
     pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
-    """Recover the journal from the boxes."""
     for lost in without:
         if lost not in REGIONS:
             raise NotFound(f"there is no region {shown(lost, 80)}", remedy='"a" (the primary) or "b"')

@@ -456,7 +456,6 @@ class Regions(Closing):
             return changes, role.incarnation
 
     def _check_different(self) -> None:
-        """Refuse two regions that are one box."""
         first, second = (
             party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S, anyway=True)
             for party in self._boxes.values()

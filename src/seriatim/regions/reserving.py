@@ -170,7 +170,6 @@ class Reserving:
         return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
-        """Write messages to the boxes in reach."""
         whys = []
         for at, region in enumerate(REGIONS):
             age_us = round((time.monotonic() - self._began) * 1_000_000)

@@ -28,7 +28,6 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether a stop was requested."""
         return self._requested_at is not None
 
     @property
@@ -39,7 +38,6 @@ class Stop:
 
     @property
     def insisted(self) -> bool:
-        """Whether there was a second request."""
         return self._insisted
 
     def wait(self, seconds: float) -> None:

@@ -31,8 +31,6 @@ def install() -> None:
 
 
 class Spans:
-    """Traces by OpenTelemetry."""
-
     def published(self, queue: str | None = None) -> Mapping[str, str]:
         """`traceparent`, and perhaps `tracestate`, of the current span; empty without one."""
         carrier: dict[str, str] = {}

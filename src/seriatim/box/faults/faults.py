@@ -68,7 +68,6 @@ class FaultResult:
 
     @property
     def will_retry(self) -> bool:
-        """Whether the message is retried automatically."""
         return self.then is Then.RETRY
 
 
@@ -251,5 +250,4 @@ class _Noting:
 
 
 def _kept(text: str) -> str:
-    """Text that PostgreSQL can store."""
     return text[:_LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")

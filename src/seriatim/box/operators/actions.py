@@ -206,7 +206,6 @@ def _of_one(number: int, action: Action, queue: str, group: str, before: GroupSt
 
 
 def _state_of(one: StoppedMessage) -> GroupState:
-    """The state that a message by itself shows."""
     return GroupState.FAULTED if one.is_faulted else GroupState.READY
 
 

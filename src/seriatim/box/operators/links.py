@@ -40,7 +40,6 @@ class Admission:
 def accept(
     transaction: Transaction, by: Operator, name: str, principal: Principal, box: str, may: Admission, *, replace: bool
 ) -> None:
-    """Let a principal speak as another box."""
     checked_name(name, "a link's name")
     try:
         peer = UUID(str(box))

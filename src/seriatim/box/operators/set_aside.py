@@ -55,7 +55,6 @@ class SetAside:
 
     @property
     def place(self) -> ListPlace:
-        """Its place in the list."""
         return self.since, self.arrival_id, self.position, self.entry_id or 0
 
 

@@ -12,8 +12,6 @@ from seriatim.pipeline.types.message import Message
 
 @dataclass(frozen=True, slots=True)
 class StoppedMessage:
-    """A message that stops itself alone."""
-
     entry_id: int
     group: str
     message_id: str

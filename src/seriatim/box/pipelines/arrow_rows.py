@@ -157,7 +157,6 @@ def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a property's type."""
     digits = _DECIMAL.fullmatch(kind)
     return pa.decimal128(int(digits[1] or 10), int(digits[2] or 0)) if digits else _PLAIN[kind]
 

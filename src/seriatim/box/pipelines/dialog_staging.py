@@ -37,8 +37,6 @@ _DIALOGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The dialogs of a pipeline."""
-
     #: The service where they begin; its queue gets the answers.
     from_service: str
     #: The other service; messages wait while it doesn't exist.
@@ -52,8 +50,6 @@ class Speaker:
 
 
 class DialogStaging(Staging):
-    """Write one sink of a pipeline into dialogs."""
-
     def __init__(
         self,
         dsn: str | None = None,

@@ -40,8 +40,6 @@ _JSON = json_reader()
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The mapping from rows to messages."""
-
     type: str | None = None
     #: The column with the groups, if the rows go straight into a queue; None: as the queue declares.
     group: str | None = None

@@ -62,8 +62,6 @@ class EntryColumns:
 
 
 class OpenPart:
-    """A part of a batch that is being staged."""
-
     def __init__(self, transaction: Transaction, part_id: int, number: int) -> None:
         self.transaction = transaction
         self.part_id = part_id
@@ -175,7 +173,6 @@ def message_columns(columns: Mapping[str, Any]) -> MessageColumns:
 
 
 def entry_columns(entries: Entries) -> EntryColumns:
-    """The columns of entries."""
     subscriptions = {text: array_of(_numbers(text)) for text in set(entries.subscriptions)}
     meanings: Field = None
     if entries.meanings is not None:

@@ -72,7 +72,6 @@ class _Rows:
         }
 
     def columns(self) -> tuple[MessageColumns, EntryColumns]:
-        """The columns of the messages and of their entries."""
         if "context" in self._columns:
             raise _OddError
         contexts = self._contexts()
@@ -109,7 +108,6 @@ class _Rows:
 
     @cached_property
     def _declared(self) -> Mapping[str, str]:
-        """The properties that all messages may have."""
         kinds = self._types.unique().to_pylist()
         if FAILURE in kinds or (declared := self._router.plain_properties(kinds)) is None:
             raise _OddError
@@ -159,7 +157,6 @@ class _Rows:
         )  # fmt: skip
 
     def _entries_of(self, queue: BoxQueue, rows: Ints, subscription_ids: Ints) -> tuple[Any, ...]:
-        """The columns of the entries in a queue."""
         one = queue.declared
         if not self._router.is_plain(one.name) or not _is_plain(one):
             raise _OddError
@@ -180,14 +177,12 @@ class _Rows:
         return rows, np.full(n, queue.queue_id, np.int32), groups, sequences, sizes, by
 
     def _taken(self, name: str, rows: Ints) -> pa.Array:
-        """The values of a column at some rows."""
         if name not in self._columns or (name in OWN and name != "location"):
             raise _OddError
         column = self._columns[name]
         return column if len(rows) == self._n else column.take(pa.array(rows))
 
     def _values(self, name: str, kind: Type) -> Values:
-        """A property as filters take it."""
         every = np.ones(self._n, np.bool_)
         match name:
             case "type":

@@ -165,7 +165,6 @@ class Staging(Closing):
             transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
-        """Close the box."""
         self._connections.close()
 
     def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
@@ -227,7 +226,6 @@ class Staging(Closing):
     def _stage(
         self, part: OpenPart, rows: pa.RecordBatch, made_up: Callable[[int], str], definitions: Definitions
     ) -> None:
-        """Stage rows behind the earlier ones."""
         queue = None if self._queue is None else definitions.queue(self._queue)
         if (columns := plain_columns(rows, self._incoming, self._router(definitions), queue)) is not None:
             part.add(*columns)

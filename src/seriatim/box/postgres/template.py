@@ -68,7 +68,6 @@ def for_schema(text: str, schema: str) -> bytes:
 
 
 def checked_schema(schema: str) -> str:
-    """The name of a box's schema."""
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
             f"{shown(schema)} can't be the schema of a message box",

@@ -87,8 +87,6 @@ _CLASSES: Mapping[str, tuple[type[SeriatimError], str]] = {
 
 
 class KnownVersion(Protocol):
-    """The version of a box as a process has found it."""
-
     def changed_to(self) -> str | None:
         """Return the box's present state in words; None: it is unchanged, or can't be read now."""
 

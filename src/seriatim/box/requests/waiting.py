@@ -24,8 +24,6 @@ _LARGEST = 16 * 1024
 
 
 class RepliesThread(ListeningThread):
-    """Looks for the replies of all callers."""
-
     def __init__(self, more: Callable[[], AbstractContextManager[Opened]]) -> None:
         super().__init__(more)
         #: The callers, each with the role as which it asks, and what it waits for.

@@ -33,7 +33,6 @@ class Causes:
 
     @property
     def lead_to_gate(self) -> bool:
-        """Whether the messages in hand are on the way to a gate."""
         return self._origin_of is not None
 
     def begin(self, messages: Sequence[Received]) -> None:

@@ -32,7 +32,6 @@ class Slots(Closing):
         self._taken: dict[int, set[int]] = {}
 
     def look(self) -> list[Activated]:
-        """The present activations of the box."""
         with self._connected() as connection:
             return activations_of(Statements(connection, self._schema))
 

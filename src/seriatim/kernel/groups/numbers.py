@@ -171,7 +171,6 @@ def by_position(policy: Policy) -> bool:
 
 
 def _kinds_for(rule: str) -> tuple[type[Any], ...]:
-    """The policies that have a rule."""
     if rule in _OF_STANDARD:
         return (Standard,)
     if rule == "modulus":

@@ -27,8 +27,6 @@ TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_
 
 
 class Fact(StrEnum):
-    """The facts behind the state of a group."""
-
     CLOSED = "closed"
     COMPLETE = "complete"
     SUSPENDED = "suspended"

@@ -32,8 +32,6 @@ _BUG_ATTEMPTS = 2
 
 
 class FaultKind(StrEnum):
-    """The kind of a handler's failure."""
-
     #: Something was away, or busy: a retry may succeed.
     TRANSIENT = "transient"
     #: A retry won't help, according to the handler or the user.

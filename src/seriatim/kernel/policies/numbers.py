@@ -133,7 +133,6 @@ def _gathering(policy: StandardNumbers, state: State) -> Bools:
 
 
 def _has_line(state: State) -> Bools:
-    """The groups with a line."""
     found = np.zeros(len(state), np.bool_)
     if state.held.waits.any():
         found[state.held.group[state.held.bits & IN_LINE != 0]] = True
@@ -388,7 +387,6 @@ def raised(state: State, arrivals: Arrivals, decided: Decided, highest: Ints) ->
 
 
 def _numbered(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
-    """Messages with a number of the present life."""
     gathering = _gathering(policy, state)
     if not gathering.any():
         return standard.take(policy, state, arrivals) if len(arrivals) else (state, no_messages(), no_events())
@@ -481,7 +479,6 @@ def _settling(state: State) -> State:
 
 
 def _clocked(state: State, arrivals: Arrivals) -> State:
-    """The state whose groups have seen the times of arrivals."""
     clock = state.groups.clock.copy()
     np.maximum.at(clock, arrivals.group, arrivals.time)
     return state.with_groups(clock=clock)
@@ -497,7 +494,6 @@ def _held(arrivals: Arrivals, *, aside: bool = False, bits: int = 0) -> Held:
 
 
 def _holding(state: State, more: Held) -> State:
-    """The state with further held messages."""
     held = Held.concat([state.held, more])
     return state.having(held=held.take(order_by(held.group, held.sequence)))
 

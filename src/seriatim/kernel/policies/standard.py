@@ -96,7 +96,6 @@ def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
 
 
 def _has_next(state: State, arrivals: Arrivals) -> Bools:
-    """The arrivals that cover the next number of their group."""
     following = state.groups.next[arrivals.group]
     if arrivals.through is None:
         return arrivals.sequence == following

@@ -81,8 +81,6 @@ class JournalAnswer(IntEnum):
 
 
 class Action(IntEnum):
-    """An operator's action on a session."""
-
     RETRY = 0
     SKIP = 1
     RELEASE = 2

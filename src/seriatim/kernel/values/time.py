@@ -48,5 +48,4 @@ def micros(value: float | str) -> int:
 
 
 def seconds(value: int) -> float:
-    """Convert a time in microseconds to seconds."""
     return value / 1_000_000

@@ -59,5 +59,4 @@ def texts(entry: Section, key: str) -> dict[str, str]:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The parameters that a text gives."""
     return {name: value for name, value in values.items() if value is not None}

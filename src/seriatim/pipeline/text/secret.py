@@ -91,5 +91,4 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_variable(value: str) -> bool:
-    """Return whether a whole value comes from the environment."""
     return not _VARIABLE.sub("", value)

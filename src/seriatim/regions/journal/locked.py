@@ -100,7 +100,6 @@ class LockedSessions:
         self._changed[session.session] = session
 
     def note(self, entry: Entry) -> None:
-        """Write an entry of a number at the end."""
         self.entries.setdefault(entry.session, {})[entry.number] = entry
         self._noted[entry.session, entry.number] = entry
 

@@ -42,7 +42,6 @@ def scripts() -> dict[int, str]:
 
 
 def newest() -> int:
-    """The version that this seriatim works with."""
     return max(scripts())
 
 

@@ -128,8 +128,6 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownByBox:
-    """A box's knowledge of a session."""
-
     through: int
     #: Through which number all is over, according to the journal's answers to the box; None: it has had none.
     over: int | None

@@ -120,7 +120,6 @@ class Checkpoint:
 
     @property
     def query(self) -> Path:
-        """Spark's part."""
         return self.root / "query"
 
     @property
@@ -392,7 +391,6 @@ class Checkpoint:
         return known
 
     def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
-        """Read the checkpoint's own file."""
         try:
             content = json.loads(file.read_bytes())
             check_layout(content["layout"], self.root, is_cut_by_key=content.get(_SPREAD) == BY_KEY)

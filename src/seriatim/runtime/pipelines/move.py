@@ -22,8 +22,6 @@ _MOVED_TO = "moved-to-"
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A move to another number of buckets."""
-
     checkpoint: Path
     former_buckets: int
     buckets: int

@@ -52,8 +52,6 @@ class PutBackRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message that is to go back."""
-
     #: The message, as it was written when it was set aside, with the edits.
     fields: Mapping[str, Any]
     anew: bool = False

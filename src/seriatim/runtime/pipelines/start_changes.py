@@ -151,7 +151,6 @@ def _taken_away(name: str, known: KnownDestination, ordered: str, *, is_abandone
 
 
 def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:
-    """The changes that count from the next batch on."""
     former = {entry.title: entry for entry in before.receive}
     for entry in after.receive:
         if entry.title in former:

@@ -99,7 +99,6 @@ class KafkaSource(Source):
         return known
 
     def begin(self, partition: str, position: Any) -> None:
-        """Assign a partition."""
         one = self._partition(partition)
         try:
             one.offset = _STARTS[self._start] if position is None else self._checked(one, int(position))
@@ -114,13 +113,11 @@ class KafkaSource(Source):
                 self._consumer.incremental_unassign([self._partition(partition)])
 
     def close(self) -> None:
-        """Close the connections."""
         consumer, self._consumer, self._error = self._consumer, None, None
         if consumer is not None:
             consumer.close()
 
     def take(self, most: int, wait_s: float) -> list[Taken]:
-        """Take what has come."""
         consumer = self._opened()
         try:
             first = consumer.poll(wait_s)
@@ -138,11 +135,9 @@ class KafkaSource(Source):
         """Nothing is to be done: the offset is committed with the messages."""
 
     def hold(self, partition: str) -> None:
-        """Pause a partition."""
         self._opened().pause([self._partition(partition)])
 
     def go_on(self, partition: str) -> None:
-        """Resume a partition."""
         self._opened().resume([self._partition(partition)])
 
     def _opened(self) -> Any:

@@ -46,8 +46,6 @@ class _Lost(Exception):
 
 @dataclass(slots=True)
 class _Held:
-    """A partition that this process holds."""
-
     token: int
     kept_at: float
 
@@ -189,7 +187,6 @@ class ReceivePort:
         self.looked = time.monotonic()
 
     def _claim(self) -> None:
-        """Claim the partitions that nobody holds."""
         present = self._source.partitions()
         for partition in self._held.keys() - set(present):
             self._leave(partition)

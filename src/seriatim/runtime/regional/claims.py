@@ -35,7 +35,6 @@ class HeldClaim:
         return self.lost.is_set() or time.monotonic() >= self._until
 
     def check(self) -> None:
-        """Refuse to go on under a claim that is over."""
         if self.is_over:
             self.lost.set()
             raise LeaseLost(
@@ -106,7 +105,6 @@ class ClaimKeeper(threading.Thread):
         self._why = str(error)
 
     def is_back(self) -> None:
-        """Note that the journal has answered."""
         if self._why:
             self._why = ""
             LOG.warning("journal_back", queue=self._queue)

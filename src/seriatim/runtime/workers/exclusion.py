@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 
 class Exclusion:
-    """The running turns in a process."""
-
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._at_work = 0

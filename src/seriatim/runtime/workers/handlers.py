@@ -97,7 +97,6 @@ class Handlers:
 
     @property
     def by_instance(self) -> bool:
-        """Whether the starting subscriptions name the handlers."""
         return self._instances
 
     def names(self, kind: str) -> bool:

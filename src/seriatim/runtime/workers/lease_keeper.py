@@ -51,7 +51,6 @@ class LeaseKeeper(threading.Thread):
                 del self._leases[lease.token], self._seen[lease.token]
 
     def lose(self, token: int) -> None:
-        """Note that this process has revoked the lease."""
         with self._lock:
             lease = self._leases.get(token)
         if lease is not None:

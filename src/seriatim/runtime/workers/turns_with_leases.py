@@ -21,7 +21,6 @@ class TurnsWithLeases:
 
     @property
     def run_length(self) -> int:
-        """The largest number of messages in a turn."""
         return self.turns.run_length
 
     @property

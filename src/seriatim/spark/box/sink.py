@@ -164,7 +164,6 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
         self._open = open_staging
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of a task."""
         context = _context()
         writer = f"query {context.getLocalProperty('sql.streaming.queryId')}"
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
@@ -189,7 +188,6 @@ class BoxWriter(DataSourceArrowWriter):
         self._batch = batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of a task."""
         return _stage(self._open, self._writer, self._batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

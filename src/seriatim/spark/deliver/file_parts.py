@@ -52,8 +52,6 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """A port as the workers know it."""
-
     staging: str
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +147,6 @@ class _TaskFiles:
             self.rows += rows.num_rows
 
     def flush(self) -> None:
-        """Write the waiting rows."""
         if not self._waiting or self.failure is not None:
             return
         rows = pa.concat_tables(self._waiting)

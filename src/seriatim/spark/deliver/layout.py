@@ -59,7 +59,6 @@ class _Shape:
 
     @property
     def turns(self) -> bool:
-        """Whether its numbers turn over."""
         return "unwrapped" in self.says
 
     @property
@@ -79,8 +78,6 @@ class DepartedQueue:
 
 
 class Layout:
-    """The layout of a pipeline's frame."""
-
     def __init__(
         self,
         queues: Sequence[Queue],

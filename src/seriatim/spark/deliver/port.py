@@ -165,7 +165,6 @@ class Port:
         return manifest
 
     def is_signed(self) -> bool:
-        """Whether the folder names its owner."""
         return (self.root / _MANIFEST).exists()
 
     def batches(self) -> list[int]:

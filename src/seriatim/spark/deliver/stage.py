@@ -52,8 +52,6 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The result of a micro-batch."""
-
     batch: int
     #: How many messages by (destination, disposition); the destination of a message that has none is "".
     counts: Mapping[tuple[str, str], int]

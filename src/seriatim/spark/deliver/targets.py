@@ -32,8 +32,6 @@ _OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
 
 class Target(Protocol):
-    """A target of finished batches."""
-
     def claim(self) -> None:
         """Check that it can be written and belongs to this pipeline."""
 
@@ -42,8 +40,6 @@ class Target(Protocol):
 
 
 class Folder:
-    """A port of files."""
-
     def __init__(self, port: Port, pipeline: str, identity: str) -> None:
         self.port = port
         self._pipeline = pipeline
@@ -74,8 +70,6 @@ class Folder:
 
 
 class SparkSink:
-    """A sink of Spark."""
-
     def __init__(
         self,
         session: SparkSession,

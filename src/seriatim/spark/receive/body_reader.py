@@ -37,8 +37,6 @@ _NONE: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The way to read the bodies of a location."""
-
     location: str
     #: The properties, in the order in which `rows` yields them.
     promote: tuple[Promotion, ...]
@@ -52,7 +50,6 @@ class Reading:
 
     @property
     def has_parts(self) -> bool:
-        """Whether one message may become several."""
         return self.split is not None or self.moves is not None
 
     def schema(self) -> str:

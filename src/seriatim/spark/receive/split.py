@@ -105,8 +105,6 @@ def _filled(text: str, place: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedParts:
-    """The parts that a user's function returns for a body."""
-
     function: Function
 
     def splitter(self) -> Split:

@@ -208,7 +208,6 @@ class Obeying:
         return actions.apply(policy, state, self._now, key, action, command.arguments)
 
     def _ref(self, command: Command, state: State) -> int:
-        """The held message with that id."""
         wanted, refs = command.arguments["message"], state.held.messages().ref
         for chunk in np.unique(chunk_of(refs)).tolist():
             table = self._bodies.table(chunk)

@@ -126,7 +126,6 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
 
 
 def _why(reason: Reason, due: int) -> str:
-    """Why a group holds messages."""
     if reason is Reason.SETTLING and due < FOREVER:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(due))
         return f"settles until {moment:%Y-%m-%d %H:%M:%S.%f}Z, and then begins at the lowest number that it has"

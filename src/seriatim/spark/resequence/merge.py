@@ -78,7 +78,6 @@ def merge(
 
 
 def _check_alike(primary: DataFrame, secondary: DataFrame) -> None:
-    """Refuse frames whose columns differ."""
     ours, theirs = (
         {field.name: field.dataType.simpleString() for field in frame.schema} for frame in (primary, secondary)
     )

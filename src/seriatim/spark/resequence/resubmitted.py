@@ -62,7 +62,6 @@ def as_plain(value: Any) -> Any:
 
 
 def never_late(plan: Plan) -> Plan:
-    """The plan for messages that are put back."""
 
     def of(queue: Queue) -> Queue:
         match queue.policy:
@@ -131,7 +130,6 @@ def answer_to(command: Command, became: Became) -> CommandResult:
 
 
 def _shortened(command: Command) -> Command:
-    """The command as the operator log keeps it."""
     kept = {name: command.arguments[name] for name in _KEPT if name in command.arguments}
     return replace(command, arguments=kept)
 

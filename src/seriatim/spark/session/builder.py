@@ -134,7 +134,6 @@ def _set(session: SparkSession, name: str, value: str) -> None:
 
 
 def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Settings that are fixed when Spark starts."""
     master = wanted.get("spark.master", "local[*]")
     python = wanted.get("spark.pyspark.python", sys.executable)
     settings = {

@@ -92,7 +92,6 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
 
 
 def is_cut_alike(written: str, wanted: str) -> bool:
-    """Return whether two fingerprints have the same buckets."""
     found, own = json.loads(written), json.loads(wanted)
     return all(found.get(key) == own.get(key) for key in ("buckets", "spread"))
 
