@@ -252,9 +252,10 @@ class _Writing:
             if not rows and row.at not in self.why:
                 strangers = [other for other in known.get((*row.key, row.place.number), ()) if other is not own_row]
                 self.why[row.at] = (
-                    f"there, message {strangers[0].message_id} has number {row.place.number}" if strangers
+                    f"there, message {strangers[0].message_id} has number {row.place.number}"
+                    if strangers
                     else f"there, the highest number is {through[row.key]}"
-                )  # fmt: skip
+                )
         self._taken = [
             at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
         ]
@@ -283,8 +284,9 @@ class _Writing:
         if known and self._way is not Way.COPY:
             raise UsageError(
                 "a message with this id was published before, or lies here under a number that is forgotten",
-                where=f"{self._transaction.access.place}: message {min(known)}", remedy="give it an id of its own",
-            )  # fmt: skip
+                where=f"{self._transaction.access.place}: message {min(known)}",
+                remedy="give it an id of its own",
+            )
         if known:
             LOG.warning(
                 "region_copies_left_out",
@@ -313,9 +315,11 @@ class _Writing:
         """Return the highest number of each session, under its lock; and the keys before which closed sessions take no messages."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         rows = self._transaction.rows(
-            "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
+            "region_lock",
+            of_queues=[queue_id for queue_id, _ in keys],
+            of_sessions=[queue_id for _, queue_id in keys],
             floors=[self._floors[queue_id] for queue_id, _ in keys],
-        )  # fmt: skip
+        )
         return (
             {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows},
             {(row.queue_id, row.session): row.closed_before for row in rows if row.closed_before is not None},
@@ -326,11 +330,12 @@ class _Writing:
         known: dict[tuple[int, str, int], list[_Known]] = {}
         numbers: dict[str, list[tuple[int, str, int]]] = {}
         for row in self._transaction.rows(
-            "region_known", of_queues=[row.queue_id for row in self._rows],
+            "region_known",
+            of_queues=[row.queue_id for row in self._rows],
             of_sessions=[row.place.session for row in self._rows],
             of_numbers=[row.place.number for row in self._rows],
             of_messages=[message.message_id for message in self._messages],
-        ):  # fmt: skip
+        ):
             place = row.queue_id, row.session, row.number
             known.setdefault(place, []).append(_Known(row.message_id, row.voted, row.beside, row.withdrawn))
             if not row.withdrawn:
@@ -381,9 +386,7 @@ class _Writing:
             votes[nth] = vote
         return votes
 
-    def _refuse_closed(
-        self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]
-    ) -> None:  # fmt: skip
+    def _refuse_closed(self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]) -> None:
         """Refuse what is new of sessions that take no messages any more, and what belongs together with it."""
         refused: dict[int, str] = {}
         for row, one in zip(self._rows, mine, strict=True):
@@ -393,9 +396,10 @@ class _Writing:
                 )
         if refused and self._way is Way.RESERVED:
             raise UsageError(
-                next(iter(refused.values())), where=self._transaction.access.place,
+                next(iter(refused.values())),
+                where=self._transaction.access.place,
                 remedy="send the message under the key of another session",
-            )  # fmt: skip
+            )
         for nth, (row, one) in enumerate(zip(self._rows, mine, strict=True)):
             if one is None and (why := refused.get(self._units[row.at])) is not None:
                 granted[nth] = self._votes[nth] = False
@@ -417,15 +421,17 @@ class _Writing:
         """Return the messages without the entries whose numbers other messages have in the queue."""
         besides = {
             (self._messages[row.at].message_id, row.queue_id)
-            for row, beside in zip(self._rows, self._besides, strict=True) if beside
-        }  # fmt: skip
+            for row, beside in zip(self._rows, self._besides, strict=True)
+            if beside
+        }
         if not besides:
             return routed
         ids, entries = [message.message_id for message in routed.typed.messages], routed.entries
         kept = [
-            at for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
+            at
+            for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
             if (ids[place], queue_id) not in besides
-        ]  # fmt: skip
+        ]
         return replace(routed, entries=entries.take(kept))
 
     def _stored(self, messages: Sequence[Message], routed: Routed) -> set[str] | None:

@@ -53,9 +53,7 @@ def recover(
         raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
     read = 0
     for queue in sorted({queue for queues in sizes.values() for queue in queues}):
-        readers = [
-            partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues
-        ]  # fmt: skip
+        readers = [partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues]
         for rows, portion in _merged(readers):
             raised += _raise(pair, queue, portion)
             read += rows

@@ -162,9 +162,10 @@ class Regions(Closing):
         if is_unsure:
             return None
         raise UsageError(
-            f"the box is neither of the regions {self._name!r}", where=box.access.place,
+            f"the box is neither of the regions {self._name!r}",
+            where=box.access.place,
             remedy="name the box of one of the regions, or other regions",
-        )  # fmt: skip
+        )
 
     def rules(self, queue: str) -> QueueRules:
         """Return both regions' reports on a queue, as the journal has them.

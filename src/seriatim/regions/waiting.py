@@ -139,14 +139,16 @@ def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kep
 def _check_closed(transaction: Transaction, definitions: Definitions, places: Sequence[SessionNumber]) -> None:
     """Refuse messages of sessions that take none any more. Only after they are written: then nobody closes a session beside that."""
     closed = transaction.maybe(
-        "region_closed", of_queues=[definitions.queues[one.queue].queue_id for one in places],
+        "region_closed",
+        of_queues=[definitions.queues[one.queue].queue_id for one in places],
         of_sessions=[one.session for one in places],
-    )  # fmt: skip
+    )
     if closed is not None:
         raise UsageError(
             f"sessions before {shown(closed.closed_before, 80)} take no messages any more",
-            where=f"session {shown(closed.session, 80)}", remedy="send the message under the key of another session",
-        )  # fmt: skip
+            where=f"session {shown(closed.session, 80)}",
+            remedy="send the message under the key of another session",
+        )
 
 
 # ---- after the commit
@@ -220,11 +222,13 @@ def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> 
     changed: int = pair.in_box(
         region,
         lambda transaction: transaction.value(
-            "region_wait_anew", of_messages=[item.waiting_id for item, _, _ in anew],
-            of_numbers=[item.place.number for item, _, _ in anew], new_numbers=[number for _, number, _ in anew],
+            "region_wait_anew",
+            of_messages=[item.waiting_id for item, _, _ in anew],
+            of_numbers=[item.place.number for item, _, _ in anew],
+            new_numbers=[number for _, number, _ in anew],
             reservations=[ident for _, _, ident in anew],
         ),
-    )  # fmt: skip
+    )
     return changed
 
 

@@ -71,9 +71,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
     show that they must not be handed out.
     """
     subscription_id, to = _place_of(before, name)
-    parameters = {
-        "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
-    }  # fmt: skip
+    parameters = {"queue_id": before.queues[to].queue_id, "subscription_id": subscription_id}
     waiting = statements.value("collected", **parameters)
     if waiting:
         raise ActionRefused(

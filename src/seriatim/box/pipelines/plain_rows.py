@@ -257,7 +257,7 @@ def _fits(column: pa.Array, kind: str | None) -> bool:
         (kind == "string" and _is_text(column))
         or (kind == "long" and pa.types.is_signed_integer(column.type))
         or (kind == "boolean" and pa.types.is_boolean(column.type))
-    )  # fmt: skip
+    )
 
 
 def _quoted(column: pa.Array) -> pa.Array:

@@ -137,8 +137,9 @@ _MOST_AT_ONCE, _MOST_READ = 2_000, 20_000
 _TABLE_OF = {
     **dict.fromkeys(("arrived", "held", "queued", "in_hand", "faulted"), "entries"),
     **dict.fromkeys(("late", "duplicate", "invalid", "rejected", "dead", "void"), "aside"),
-    "done": "history", "unrouted": "unrouted",
-}  # fmt: skip
+    "done": "history",
+    "unrouted": "unrouted",
+}
 
 
 def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:

@@ -51,9 +51,8 @@ class WaitingCopy:
 def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> int:
     """End leases of copies, in two statements for any number of them."""
     note_over(
-        transaction, queue,
-        {end.lease.delivery.group or "": end.through for end in ends if end.through is not None},
-    )  # fmt: skip
+        transaction, queue, {end.lease.delivery.group or "": end.through for end in ends if end.through is not None}
+    )
     if not ends:
         return 0
     ended = transaction.value(
@@ -95,9 +94,7 @@ def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, 
 
 def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: int) -> list[WaitingCopy]:
     """The groups that wait for a missing number, in the order of their keys."""
-    rows = transaction.rows(
-        "copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most
-    )  # fmt: skip
+    rows = transaction.rows("copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most)
     return [WaitingCopy(*row) for row in rows]
 
 
@@ -112,9 +109,11 @@ def raise_next(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str,
     if not locked.keys:
         return 0
     done = turns.act_each(
-        queue, locked, {key: partial(_behind, policy, locked.now_us, key, throughs[key]) for key in locked.keys},
+        queue,
+        locked,
+        {key: partial(_behind, policy, locked.now_us, key, throughs[key]) for key in locked.keys},
         noticed=(),
-    )  # fmt: skip
+    )
     transaction.do("call_for_copies", of_queue=queue.queue_id, how_many=len(done))
     return len(done)
 

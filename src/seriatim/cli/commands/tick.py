@@ -17,9 +17,11 @@ TICK: Table[Tick] = Table(
 
 @click.command("tick")
 @click.option(
-    "--now", "at_once", is_flag=True,
+    "--now",
+    "at_once",
+    is_flag=True,
     help="First count from now what waits by a time of the database's clock when that was ahead.",
-)  # fmt: skip
+)
 @json_option("Print one JSON object.", TICK)
 @on_box
 def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:

@@ -154,8 +154,9 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
         its = "by" if isinstance(sequence.by, tuple) else "format"
         raise PolicyError(
             'Sequence: only BestEffort(by="position") orders by such a position',
-            remedy="name one number, or take that policy", argument=(its, "policy"),
-        )  # fmt: skip
+            remedy="name one number, or take that policy",
+            argument=(its, "policy"),
+        )
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
     if not isinstance(policy, Standard) or not (policy.gathers or set(said) - {"void"}):

@@ -533,9 +533,9 @@ class State:
         offsets = np.cumsum([0] + [len(part) for part in parts]).tolist()
 
         def joined(kind: type[Rows], tables: Iterable[Rows]) -> Rows:
-            return kind.concat([
-                one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)
-            ])  # fmt: skip
+            return kind.concat(
+                [one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)]
+            )
 
         return cls(
             Groups.concat([part.groups for part in parts]),

@@ -767,10 +767,12 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     everything = np.ones(len(at), np.bool_)
     decided += [left, at.covered(held, everything, cause[at.group])] if held.through is not None else [left]
     clock = groups.clock
-    events = Events.concat([
-        Events.of(EventKind.HOLE_SKIPPED, skipped.group, skipped.first, skipped.last, clock[skipped.group]),
-        passed_voids(at, everything, np.cumsum(hole), clock[at.group], step),
-    ])  # fmt: skip
+    events = Events.concat(
+        [
+            Events.of(EventKind.HOLE_SKIPPED, skipped.group, skipped.first, skipped.last, clock[skipped.group]),
+            passed_voids(at, everything, np.cumsum(hole), clock[at.group], step),
+        ]
+    )
     following = groups.next.copy()
     following[at.group] = beyond  # ascends: the highest stays
     ended = _what_ended(
@@ -1021,9 +1023,7 @@ def as_arrived(policy: Policy, held: Held, time: Ints) -> Arrivals:
     if modulus is not None:
         sequence, through = sequence % modulus, None if through is None else through % modulus
     bits = held.bits & ~(OF_ENDED | IN_LINE)
-    return Arrivals(
-        held.group, sequence, held.ref, time, bits, held.weight, held.fingerprint, through, held.epoch
-    )  # fmt: skip
+    return Arrivals(held.group, sequence, held.ref, time, bits, held.weight, held.fingerprint, through, held.epoch)
 
 
 def told(policy: StandardNumbers, begun: State, following: int) -> tuple[State, Held, Decided]:

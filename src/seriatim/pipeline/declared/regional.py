@@ -22,19 +22,25 @@ def check_decides_nothing(queue: Queue) -> None:
     policy, where = queue.policy, f"queue {queue.name!r}"
     if not isinstance(policy, Standard):
         raise UsageError(
-            f"its policy is {policy.name}, and the messages of a session in two regions have numbers", where=where,
-            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)", argument="policy",
-        )  # fmt: skip
+            f"its policy is {policy.name}, and the messages of a session in two regions have numbers",
+            where=where,
+            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)",
+            argument="policy",
+        )
     if isinstance(policy.start, str):
         raise UsageError(
-            f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
-            remedy="give the first number", argument="start",
-        )  # fmt: skip
+            f"start can't be {policy.start!r}: both regions have to begin at the same number",
+            where=where,
+            remedy="give the first number",
+            argument="start",
+        )
     if queue.says.says():
         raise UsageError(
-            f"{queue.says.says()[0]} is for one box: two regions have plain numbers", where=where, remedy="name the property alone",
+            f"{queue.says.says()[0]} is for one box: two regions have plain numbers",
+            where=where,
+            remedy="name the property alone",
             argument="sequence",
-        )  # fmt: skip
+        )
     # A worker that dies is counted in the journal: so no number of them is the last in a box.
     decided = [
         one.path
@@ -46,10 +52,11 @@ def check_decides_nothing(queue: Queue) -> None:
     for name in (*decided, *_changed(policy)):
         known = _IN_JOURNAL.get(name)
         raise UsageError(
-            f"{name} would be decided by each box, and in two regions the journal decides", where=where,
+            f"{name} would be decided by each box, and in two regions the journal decides",
+            where=where,
             remedy=f"RegionalQueue({queue.name!r}, …, {known}=…) keeps it in the journal" if known else "leave it out",
             argument=name,
-        )  # fmt: skip
+        )
 
 
 def _changed(policy: Standard) -> Iterator[str]:

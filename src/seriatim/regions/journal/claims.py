@@ -119,9 +119,11 @@ class _Request:
         for at, row in zip(self.of, self.rows, strict=True):
             is_asked[at] |= row.number == following[at] and self.known(row) != Known.OTHER
         lost = rules.lost(
-            _ints(own.state for own in self.sessions), _ints(_or_never(own.lease_until) for own in self.sessions),
-            asked=np.array(is_asked, np.bool_), now=self.locked.now,
-        )  # fmt: skip
+            _ints(own.state for own in self.sessions),
+            _ints(_or_never(own.lease_until) for own in self.sessions),
+            asked=np.array(is_asked, np.bool_),
+            now=self.locked.now,
+        )
         for session, number, is_lost in zip(self.sessions, following, lost.tolist(), strict=True):
             if is_lost:
                 entry = _failed(
@@ -288,9 +290,10 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
     """Complete the numbers of a claim up to one, as the last statement of the handler's transaction. The last number of a claim ends it."""
     if not held.first <= through <= held.last or (through - held.first) % held.increment:
         raise UsageError(
-            f"{through} can't be completed under a claim of {held.first} to {held.last}", where=_place(held),
+            f"{through} can't be completed under a claim of {held.first} to {held.last}",
+            where=_place(held),
             remedy="complete the claim's numbers, each once, in order",
-        )  # fmt: skip
+        )
     done = statements.alone(  # where the handler has written nothing, it is all of the transaction
         "complete", name=held.name, queue=held.queue, session=held.session, claim=held.id, version=held.token.version,
         before=held.first - held.increment, last=through, ends=through == held.last, lease=held.lease,
@@ -302,9 +305,11 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
 
 def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
     """Renew the leases of claims, in one statement."""
-    kept = {
-        row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])
-    } if held else set()  # fmt: skip
+    kept = (
+        {row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])}
+        if held
+        else set()
+    )
     return [claim for claim in held if claim.id not in kept]
 
 
@@ -356,10 +361,12 @@ def _failed(
     entry, state = (
         int(column[0])
         for column in rules.failed(
-            _ints([attempts]), _ints([of.attempts if most is None else min(most, of.attempts)]),
-            passes=np.array([passes]), goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
+            _ints([attempts]),
+            _ints([of.attempts if most is None else min(most, of.attempts)]),
+            passes=np.array([passes]),
+            goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
         )
-    )  # fmt: skip
+    )
     locked.note(
         Entry(
             session.session, number, number, entry, before.message_id, before.digest, attempts,
@@ -391,17 +398,20 @@ def _holds(locked: LockedSessions, session: Session, held: Claim, number: int) -
 def _columns(held: Sequence[Claim]) -> dict[str, list[str] | list[int]]:
     ours = sorted(held, key=lambda claim: (claim.name, claim.queue, claim.session))
     return {
-        "names": [claim.name for claim in ours], "queues": [claim.queue for claim in ours],
-        "sessions": [claim.session for claim in ours], "claims": [claim.id for claim in ours],
+        "names": [claim.name for claim in ours],
+        "queues": [claim.queue for claim in ours],
+        "sessions": [claim.session for claim in ours],
+        "claims": [claim.id for claim in ours],
         "versions": [claim.token.version for claim in ours],
-    }  # fmt: skip
+    }
 
 
 def _lost(held: Claim) -> LeaseLost:
     return LeaseLost(
-        "the claim is another's by now, or an operator has ended it", where=_place(held),
+        "the claim is another's by now, or an operator has ended it",
+        where=_place(held),
         remedy="roll back; the message is handled under the other claim",
-    )  # fmt: skip
+    )
 
 
 def _place(held: Claim) -> str:

@@ -128,9 +128,11 @@ class LockedSessions:
                 self.note(replace(entry, state=EntryState.VOID, due_at=None))
         over = [(at, entry.number) for at, entry in rows if self.entries[entry.session][entry.number].state in OVER]
         through = claims.run_over(
-            _column(at for at, _ in over), _column(number for _, number in over),
-            _column(session.done_through for session in ours), np.full(len(ours), self.rules.increment, np.int64),
-        )  # fmt: skip
+            _column(at for at, _ in over),
+            _column(number for _, number in over),
+            _column(session.done_through for session in ours),
+            np.full(len(ours), self.rules.increment, np.int64),
+        )
         for session, done in zip(ours, through.tolist(), strict=True):
             if done > session.done_through:
                 session.done_through, session.hole_since = done, None
@@ -208,8 +210,9 @@ def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_o
         if not passes_over:
             raise UsageError(
                 f"sessions before {shown(rules.over_before, 80)} are over, and take no messages",
-                where=f"queue {queue!r}, session {shown(session, 80)}", remedy="send it under the key of another session",
-            )  # fmt: skip
+                where=f"queue {queue!r}, session {shown(session, 80)}",
+                remedy="send it under the key of another session",
+            )
 
 
 def _column(values: Iterable[int]) -> Ints:

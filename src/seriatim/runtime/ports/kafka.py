@@ -155,8 +155,9 @@ class KafkaSource(Source):
         if offset > following:
             raise SourceAway(
                 f"partition {partition.partition} ends at offset {following}, and {offset} was read: the topic was made anew",
-                where=self._place, remedy="give the port another name",
-            )  # fmt: skip
+                where=self._place,
+                remedy="give the port another name",
+            )
         if offset < first:
             text = f"partition {partition.partition} begins at offset {first}: {offset} to {first - 1} were deleted and not read"
             LOG.error("port_remark", port=self.name, error=text)
@@ -180,9 +181,11 @@ class KafkaSource(Source):
         headers = {name: _text(value) for name, value in reversed(message.headers() or ())}
         context: dict[str, Property] = {
             **properties_of(headers, self.properties, _GIVEN),
-            "source_partition": partition, "source_position": offset, "source_key": _text(message.key()),
+            "source_partition": partition,
+            "source_position": offset,
+            "source_key": _text(message.key()),
             "source_id": headers.get("message_id") or headers.get("ce_id"),
-        }  # fmt: skip
+        }
         kind = self._type or headers.get("type") or headers.get("ce_type") or self._topic
         message_id = id_of("kafka", self._cluster, self._topic, str(number), str(offset))
         content_type = headers.get("content_type") or headers.get("content-type")

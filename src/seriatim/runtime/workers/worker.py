@@ -107,9 +107,10 @@ class Worker:
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
-                "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
+                "a queue whose messages are handed out together needs one handler for all types",
+                where=f"queue {queue!r}",
                 remedy="give one handler",
-            )  # fmt: skip
+            )
         self._classes = error_classes(FaultKinds() if faults is None else faults, folders)
         if run_as is not None:
             check_role(box, run_as)
