@@ -1,4 +1,4 @@
-"""Split messages: from the body of a message to the bodies of its parts. For XML see `xml_elements.py`."""
+"""Split messages: from the body of a message to the bodies of its parts. For XML see `text_files.py`."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
