@@ -23,7 +23,6 @@ class _Run(Protocol):
 
     @property
     def group(self) -> str | None: ...
-
     def __len__(self) -> int: ...
 
 

@@ -42,7 +42,6 @@ T = TypeVar("T")
 #: A caller that waits for a message to be final looks again after the first of these pauses, and later after the second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
-
 Opened = TypeVar("Opened", bound=AbstractAsyncContextManager[Any])
 
 

@@ -25,7 +25,6 @@ TOKEN, _SHORTEST = "SERIATIM_CONSOLE_TOKEN", 16
 #: How an address begins that is the path of a Unix socket.
 _UNIX = "unix:"
 
-
 #: A page that was left open asks again and again; its address may have a long filter.
 _LIMITS = ListenLimits(largest_head=64 * 1024)
 

@@ -279,7 +279,6 @@ _WAIT = Parameter(
     is_time=True,
 )
 
-
 _PREFER = Parameter(
     "Prefer", "header", f"`wait=20`: how long to wait for a reply, in whole seconds, at most {LONGEST_WAIT_S}.",
     {"type": "string", "maxLength": 1024},

@@ -26,7 +26,6 @@ class Alert:
 
 _QUEUE = {"queue": "orders"}
 
-
 ALERTS: tuple[Alert, ...] = (
     Alert(
         "SeriatimDown", "seriatim_up == 0", "2m", "critical", "the message box doesn't answer",

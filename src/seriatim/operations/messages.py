@@ -48,7 +48,6 @@ __all__ = [
     "waiting",
 ]
 
-
 #: The most messages that one transaction retries.
 _BATCH = 1_000
 

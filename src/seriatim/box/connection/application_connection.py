@@ -14,7 +14,6 @@ from seriatim.box.connection.round_trip import OwnConnection
 #: A connection that an application has made, for threads or for asyncio.
 ApplicationConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
-
 #: The class of locks of threads.
 _LOCK = type(threading.Lock())
 

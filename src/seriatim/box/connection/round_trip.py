@@ -46,7 +46,6 @@ _MAY_FLUSH = (
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
 
-
 #: PostgreSQL's booleans; no other requested type is a byte long.
 _BOOLEANS = {b"\0": False, b"\1": True}
 _BEGIN, _COMMIT, _FLUSHED = (

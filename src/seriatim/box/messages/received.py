@@ -18,7 +18,6 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
     "timestamp": datetime.fromisoformat,
 }
 
-
 #: Kept: `json.loads` would make one at each call with an option.
 _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 

@@ -16,7 +16,6 @@ SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "void", "unrouted")
 #: What can be put back: the others never were in a group.
 REQUEUED = ("late", "duplicate", "rejected")
 
-
 #: A place in the list of what was set aside: when that was, the message's arrival and position, and the number of its entry, or 0.
 ListPlace = tuple[datetime, int, int, int]
 

@@ -30,7 +30,6 @@ _Row = TypeVar("_Row")
 #: Arguments with bytes, or lists of bytes, have such names; no others do. They are sent in the binary format.
 _BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
 
-
 #: Tables with a view ``seen_…``, which has the rows of the queues that a role sees.
 SEEN = (
     *("entries", "known_groups", "queues", "aside", "history", "known_subscriptions", "leases", "requests", "faults"),

@@ -31,7 +31,6 @@ _PR_SET_PDEATHSIG = 1
 #: library returns them after each, and gets them again from the kernel, empty (see mallopt(3)).
 _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "1048576", "MALLOC_MMAP_THRESHOLD_": "4194304"}
 
-
 #: A server's files in the folder of its socket; nothing else is removed there.
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
 #: Settings that the server gets from us and from no file in its data, since each of these can run programs or load libraries, write or

@@ -20,7 +20,6 @@ from seriatim.pipeline.text.storable import checked_text
 #: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
-
 #: No id that begins with a text is above that text and this, in any order of letters.
 _ABOVE = "zzzz"
 #: In JSON: no property has this value.

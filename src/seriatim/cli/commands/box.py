@@ -65,7 +65,6 @@ STATUS: Table[BoxStatus] = Table(
 #: Singular and plural.
 _ENTRY = ("entry of the history", "entries of the history")
 
-
 TICK: Table[Tick] = Table(
     "A tick",
     *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"),

@@ -102,7 +102,6 @@ def act_in_bulk(
 
 
 def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
-
     number = found.bulk_id
     if waits:
         try:
@@ -131,7 +130,6 @@ def _last(steps: Iterable[BulkOperation]) -> BulkOperation:
 
 
 def _tell(box: MessageBox, found: BulkOperation) -> None:
-
     number, action = found.bulk_id, found.action.replace("_", "-")
     if found.refused or found.changed:
         left_out = operations.bulk_groups(box, number, result="not done", limit=_TOLD)

@@ -80,7 +80,6 @@ def _tell_faults(plan: Plan) -> None:
 
 
 def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
-
     goes = [one for one in plan.planned if isinstance(one, PlannedRetry)]
     left = [one for one in plan.planned if not isinstance(one, PlannedRetry)]
     if json_:
@@ -101,7 +100,6 @@ def _counts(messages: Sequence[PlannedRetry | Retried]) -> str:
 
 
 def _line(one: Retried | NotRetried) -> str:
-
     place = f"{one.queue}, group {one.group}" if one.queue else one.message_id
     if isinstance(one, NotRetried):
         return f"{place}: not retried, {one.why}"

@@ -311,7 +311,6 @@ def _perhaps_more(found: list[SetAside]) -> None:
 
 
 def _put_back(one: PutBack | Refused) -> str:
-
     if isinstance(one, Refused):
         return f"{one.queue}, group {one.group}: refused, {one.why}"
     where = f"{one.message.queue}, group {one.message.group}: {one.message.message_id}"

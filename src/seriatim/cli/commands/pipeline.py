@@ -21,7 +21,6 @@ MOVED: Table[dict[str, object]] = Table(
     Column("moved", None, kind="bool", meaning="false: nothing was done"),
 )
 
-
 _DRAINED: Table[dict[str, object]] = Table(
     "A pipeline that was drained",
     Column("summary", None, rows=SUMMARY, meaning="the run that took in the rest"),

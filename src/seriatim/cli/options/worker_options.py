@@ -19,7 +19,6 @@ no_wait = click.option(
     "--no-wait", is_flag=True, help="End with exit code 5 if the database is away (default: wait for it)."
 )
 
-
 #: The options ``transient``, ``business``, ``log_level``, ``log_format``, ``metrics`` and ``no_wait``.
 worker_options = together(
     click.option(

@@ -50,6 +50,5 @@ def shown_share(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, in
 
 
 def _bar(what: str) -> Progress:
-
     columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)

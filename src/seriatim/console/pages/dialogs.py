@@ -30,7 +30,6 @@ _TABLE = DIALOGS.extended(
     ),
 )
 
-
 PAGE = list_page(
     "dialogs",
     "Dialogs",

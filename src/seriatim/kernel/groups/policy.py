@@ -299,7 +299,6 @@ class BestEffortNumbers(BestEffort):
 
 Stays = FifoStays | StandardStays
 
-
 Policy = Unordered | Fifo | Standard | BestEffort | UnitOfWork
 
 

@@ -404,7 +404,6 @@ class Lives(Columns):
 Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
 Runs = TypeVar("Runs", Ranges, Sights)
 
-
 _NO_RANGES = Ranges(empty_ints(), empty_ints(), empty_ints())
 
 

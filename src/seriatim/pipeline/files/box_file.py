@@ -51,7 +51,6 @@ _PARTS: Mapping[str, str] = {
 _Declared = TypeVar("_Declared")
 _Named = TypeVar("_Named", Service, Location)
 
-
 #: Where a link has ``${NAME}`` for the process that transmits.
 _PLACES = ("dsn", "url", "certificate", "key", "authority")
 

@@ -59,7 +59,6 @@ _SPELLING: Mapping[str, str] = {
     "sourcearchivedir": "sourceArchiveDir",
 }
 
-
 _INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
 
 

@@ -61,7 +61,6 @@ _AT_COMMIT = frozenset({"epoch", "ticket"})
 #: Other fields of a message, which filters can't read.
 UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
 
-
 #: The types of positions, and how a pattern of types reads.
 _POSITIONS = r"string|long|decimal\(\d+,\s*0\)"
 _AS_TEXT = {_POSITIONS: "string, long or decimal(p,0)"}

@@ -35,7 +35,6 @@ _WAIT_S = 0.1
 #: While it ends; see `Slots`.
 _KEEP_S = 1.0
 
-
 #: The longest time until a defined, resumed or hastened schedule is seen, seconds.
 _LONGEST_S = 5.0
 _SHORTEST_S = 0.2

@@ -31,7 +31,6 @@ from seriatim.spark.receive.text_lines import LineReader
 # Spark silently skips files that are a week older than the newest.
 _MAX_FILE_AGE = "36500d"
 
-
 # Nested elements, each with the namespaces that it has to declare, can make a very large body of a small one.
 _MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
 # libxml2 compares each of them with all others.

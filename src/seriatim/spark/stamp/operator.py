@@ -36,7 +36,6 @@ _COLUMNS = ("bucket", "place", "packet", "positions")
 #: The most bytes of packets that leave in one piece.
 _PIECE_BYTES = 64 * 2**20
 
-
 _MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
 
 
