@@ -154,11 +154,9 @@ class HttpPort:
         named = {property_: known.get(name.lower()) for name, property_ in self._response_headers.items()}
         context: dict[str, Property] = {name: value for name, value in named.items() if value is not None}
         return Message(
-            type=self._response or "",
-            body=answer.body,
-            content_type=known.get("content-type"),
+            type=self._response or "", body=answer.body, content_type=known.get("content-type"),
             context={**context, "status": answer.status},
-        )
+        )  # fmt: skip
 
     def _opened(self) -> Exchange:
         with self._lock:

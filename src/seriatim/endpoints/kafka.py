@@ -61,10 +61,8 @@ class KafkaPort:
         self._timeout = float(timeout)
         self._topic, self._headers = topic, dict(headers or {})
         self._settings = checked_options(servers, topic, options) | {
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "delivery.timeout.ms": round(timeout * 1000),
-        }
+            "enable.idempotence": True, "linger.ms": 0, "delivery.timeout.ms": round(timeout * 1000),
+        }  # fmt: skip
         #: The brokers, for errors.
         self.place = f"{servers}, topic {topic!r}"
         self._lock = threading.Lock()

@@ -61,10 +61,8 @@ class ExportFilter(PlaceFilter):
     _: KW_ONLY
     state: GroupState | str | Iterable[GroupState | str] | None = listing.choice(
         "the message that stops each group in this state: faulted, or one of the others if the group waits for the next attempt",
-        sorted(RETRIED_IN),
-        "a state in which a message stops a group and can be retried",
-        many=True,
-    )
+        sorted(RETRIED_IN), "a state in which a message stops a group and can be retried", many=True,
+    )  # fmt: skip
 
 
 @filtered(ExportFilter, "the box", without=("after", "limit", "seconds"))

@@ -315,11 +315,9 @@ class _Writing:
         """Return the highest number of each session, under its lock; and the keys before which closed sessions take no messages."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         rows = self._transaction.rows(
-            "region_lock",
-            of_queues=[queue_id for queue_id, _ in keys],
-            of_sessions=[queue_id for _, queue_id in keys],
+            "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
             floors=[self._floors[queue_id] for queue_id, _ in keys],
-        )
+        )  # fmt: skip
         return (
             {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows},
             {(row.queue_id, row.session): row.closed_before for row in rows if row.closed_before is not None},

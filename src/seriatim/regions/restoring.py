@@ -90,11 +90,9 @@ def _all(portion: object) -> Iterator[list[_Session]]:
 def _take_over(pair: Pair, region: str, portions: Iterable[list[_Session]], patience_s: float | None) -> None:
     for rows in portions:
         columns = {
-            "queues": [row[0] for row in rows],
-            "of_sessions": [row[1] for row in rows],
-            "throughs": [row[2] for row in rows],
-            "overs": [row[3] for row in rows],
-        }
+            "queues": [row[0] for row in rows], "of_sessions": [row[1] for row in rows],
+            "throughs": [row[2] for row in rows], "overs": [row[3] for row in rows],
+        }  # fmt: skip
 
         def write(transaction: Transaction, values: dict[str, list[object]] = columns) -> None:  # type: ignore[assignment]
             transaction.do("region_take_over", of_name=pair.name, **values)

@@ -120,12 +120,10 @@ def differences(
         Difference(kind, name, line)
         for kind, name in sorted(own.keys() | theirs.keys() | lines.keys())
         for line in _compared(
-            (f"region {first}", own.get((kind, name))),
-            (f"region {second}", theirs.get((kind, name))),
-            lines.get((kind, name)),
-            is_said=bool(lines),
+            (f"region {first}", own.get((kind, name))), (f"region {second}", theirs.get((kind, name))),
+            lines.get((kind, name)), is_said=bool(lines),
         )
-    ]
+    ]  # fmt: skip
     queues = {
         name: definition
         for (kind, name), definition in own.items()

@@ -168,11 +168,9 @@ class Sending:
     def _strike(self, units: Sequence[Unit]) -> None:
         """Remove messages that both boxes have from the outboxes."""
         ids = [
-            ident
-            for unit in units
-            if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
+            ident for unit in units if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
             for ident in unit.ids
-        ]
+        ]  # fmt: skip
         for region in REGIONS if ids else ():
             try:
                 self._pair.in_box(region, lambda transaction: strike(transaction, self._pair.name, ids))

@@ -222,13 +222,11 @@ def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> 
     changed: int = pair.in_box(
         region,
         lambda transaction: transaction.value(
-            "region_wait_anew",
-            of_messages=[item.waiting_id for item, _, _ in anew],
-            of_numbers=[item.place.number for item, _, _ in anew],
-            new_numbers=[number for _, number, _ in anew],
+            "region_wait_anew", of_messages=[item.waiting_id for item, _, _ in anew],
+            of_numbers=[item.place.number for item, _, _ in anew], new_numbers=[number for _, number, _ in anew],
             reservations=[ident for _, _, ident in anew],
         ),
-    )
+    )  # fmt: skip
     return changed
 
 

@@ -115,11 +115,9 @@ def edit(
 
 def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:
     parameters = {
-        "of_queue": queue.queue_id,
-        "of_group": group,
-        "of_entries": what.entry_ids,
+        "of_queue": queue.queue_id, "of_group": group, "of_entries": what.entry_ids,
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
-    }
+    }  # fmt: skip
     transaction.do("set_dead", **parameters)
 
 
@@ -127,9 +125,7 @@ def set_dead_each(transaction: Transaction, queue: BoxQueue, stopping: Mapping[s
     """Make the messages that stop some groups, by group, dead letters, in one statement."""
     pairs = [(group, entry_id) for group, one in stopping.items() for entry_id in one.entry_ids]
     parameters = {
-        "of_queue": queue.queue_id,
-        "of_groups": [group for group, _ in pairs],
-        "of_entries": [one for _, one in pairs],
+        "of_queue": queue.queue_id, "of_groups": [group for group, _ in pairs], "of_entries": [one for _, one in pairs],
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
-    }
+    }  # fmt: skip
     transaction.do("set_dead_each", **parameters)

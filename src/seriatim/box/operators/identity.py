@@ -53,11 +53,9 @@ def new_id(transaction: Transaction, by: Operator) -> NewIdentity:
     former = None if before is None else before.id
     details = {
         "linked": linked,
-        "box": str(lives.box_id),
-        "former": None if former is None else str(former),
-        "messages": gone.messages,
+        "box": str(lives.box_id), "former": None if former is None else str(former), "messages": gone.messages,
         "dialogs": gone.dialogs,
-    }
+    }  # fmt: skip
     log(transaction, by, "new box id", queue=None, group=None, details=details | _moved(before))
     return NewIdentity(lives.box_id, former, gone.messages, gone.dialogs)
 

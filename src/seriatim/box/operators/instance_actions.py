@@ -39,11 +39,9 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
     parameters = {"of_instance": instance_id, "of_queue": queue.queue_id, "known_version": found.version}
     transaction.do("end_instance", **parameters)
     details = {
-        "instance_id": instance_id,
-        "subscription": found.subscription,
-        "correlations": found.correlations,
+        "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
         "version": found.version,
-    }
+    }  # fmt: skip
     by = Operator(actor, reason)
     log(transaction, by, "terminate", queue=found.queue, group=found.group, details=details)
     if found.status is InstanceStatus.SUSPENDED:

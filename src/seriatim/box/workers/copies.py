@@ -109,11 +109,9 @@ def raise_next(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str,
     if not locked.keys:
         return 0
     done = turns.act_each(
-        queue,
-        locked,
-        {key: partial(_behind, policy, locked.now_us, key, throughs[key]) for key in locked.keys},
+        queue, locked, {key: partial(_behind, policy, locked.now_us, key, throughs[key]) for key in locked.keys},
         noticed=(),
-    )
+    )  # fmt: skip
     transaction.do("call_for_copies", of_queue=queue.queue_id, how_many=len(done))
     return len(done)
 

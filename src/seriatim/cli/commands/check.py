@@ -89,11 +89,9 @@ _AT_LEAST_ONCE = "at least once"
 @click.command()
 @click.argument("file_", metavar="[FILE]", type=click.Path(path_type=Path), required=False)
 @click.option(
-    "--port",
-    "port",
-    metavar="PORT",
+    "--port", "port", metavar="PORT",
     help="Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
-)
+)  # fmt: skip
 @which_box
 @json_option("Print one JSON object instead of lines.", CHECKED, PORT_CHECKED)
 @click.pass_context

@@ -16,11 +16,9 @@ from seriatim.operations.health import box_health, process_health
 @click.command()
 @click.argument("address", required=False)
 @click.option(
-    "--patience",
-    default="60s",
-    show_default=True,
+    "--patience", default="60s", show_default=True,
     help="Time for which messages may be ready though nobody works on their queue.",
-)
+)  # fmt: skip
 @which_box
 @json_option("Print one JSON object.", EXAMINED)
 @click.pass_context

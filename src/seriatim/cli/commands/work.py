@@ -63,11 +63,9 @@ from seriatim.runtime.stop_signal import Stop
     help="With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
 )  # fmt: skip
 @click.option(
-    "--recheck",
-    default="1s",
-    show_default=True,
+    "--recheck", default="1s", show_default=True,
     help="With --regions: ask again after this time about a session that is worked on elsewhere.",
-)
+)  # fmt: skip
 @click.option("--batch", is_flag=True, help="Call the handler once with all messages of a turn.")
 @click.option(
     "--once", is_flag=True, help="End when nothing can be handed out, and say how many messages still wait, and why."

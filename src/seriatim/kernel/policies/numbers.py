@@ -755,12 +755,10 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     everything = np.ones(len(at), np.bool_)
     decided += [left, at.covered(held, everything, cause[at.group])] if held.through is not None else [left]
     clock = groups.clock
-    events = Events.concat(
-        [
-            Events.of(EventKind.HOLE_SKIPPED, skipped.group, skipped.first, skipped.last, clock[skipped.group]),
-            passed_voids(at, everything, np.cumsum(hole), clock[at.group], step),
-        ]
-    )
+    events = Events.concat([
+        Events.of(EventKind.HOLE_SKIPPED, skipped.group, skipped.first, skipped.last, clock[skipped.group]),
+        passed_voids(at, everything, np.cumsum(hole), clock[at.group], step),
+    ])  # fmt: skip
     following = groups.next.copy()
     following[at.group] = beyond  # ascends: the highest stays
     ended = _what_ended(

@@ -22,25 +22,19 @@ def check_decides_nothing(queue: Queue) -> None:
     policy, where = queue.policy, f"queue {queue.name!r}"
     if not isinstance(policy, Standard):
         raise UsageError(
-            f"its policy is {policy.name}, and the messages of a session in two regions have numbers",
-            where=where,
-            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)",
-            argument="policy",
-        )
+            f"its policy is {policy.name}, and the messages of a session in two regions have numbers", where=where,
+            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)", argument="policy",
+        )  # fmt: skip
     if isinstance(policy.start, str):
         raise UsageError(
-            f"start can't be {policy.start!r}: both regions have to begin at the same number",
-            where=where,
-            remedy="give the first number",
-            argument="start",
-        )
+            f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
+            remedy="give the first number", argument="start",
+        )  # fmt: skip
     if queue.says.says():
         raise UsageError(
-            f"{queue.says.says()[0]} is for one box: two regions have plain numbers",
-            where=where,
-            remedy="name the property alone",
+            f"{queue.says.says()[0]} is for one box: two regions have plain numbers", where=where, remedy="name the property alone",
             argument="sequence",
-        )
+        )  # fmt: skip
     # A worker that dies is counted in the journal: so no number of them is the last in a box.
     decided = [
         one.path

@@ -119,11 +119,9 @@ class _Request:
         for at, row in zip(self.of, self.rows, strict=True):
             is_asked[at] |= row.number == following[at] and self.known(row) != Known.OTHER
         lost = rules.lost(
-            _ints(own.state for own in self.sessions),
-            _ints(_or_never(own.lease_until) for own in self.sessions),
-            asked=np.array(is_asked, np.bool_),
-            now=self.locked.now,
-        )
+            _ints(own.state for own in self.sessions), _ints(_or_never(own.lease_until) for own in self.sessions),
+            asked=np.array(is_asked, np.bool_), now=self.locked.now,
+        )  # fmt: skip
         for session, number, is_lost in zip(self.sessions, following, lost.tolist(), strict=True):
             if is_lost:
                 entry = _failed(
@@ -305,11 +303,9 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
 
 def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
     """Renew the leases of claims, in one statement."""
-    kept = (
-        {row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])}
-        if held
-        else set()
-    )
+    kept = {
+        row.claim for row in statements.rows("renew", **_columns(held), leases=[claim.lease for claim in held])
+    } if held else set()  # fmt: skip
     return [claim for claim in held if claim.id not in kept]
 
 
@@ -361,12 +357,10 @@ def _failed(
     entry, state = (
         int(column[0])
         for column in rules.failed(
-            _ints([attempts]),
-            _ints([of.attempts if most is None else min(most, of.attempts)]),
-            passes=np.array([passes]),
-            goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
+            _ints([attempts]), _ints([of.attempts if most is None else min(most, of.attempts)]),
+            passes=np.array([passes]), goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
         )
-    )
+    )  # fmt: skip
     locked.note(
         Entry(
             session.session, number, number, entry, before.message_id, before.digest, attempts,
@@ -398,12 +392,10 @@ def _holds(locked: LockedSessions, session: Session, held: Claim, number: int) -
 def _columns(held: Sequence[Claim]) -> dict[str, list[str] | list[int]]:
     ours = sorted(held, key=lambda claim: (claim.name, claim.queue, claim.session))
     return {
-        "names": [claim.name for claim in ours],
-        "queues": [claim.queue for claim in ours],
-        "sessions": [claim.session for claim in ours],
-        "claims": [claim.id for claim in ours],
+        "names": [claim.name for claim in ours], "queues": [claim.queue for claim in ours],
+        "sessions": [claim.session for claim in ours], "claims": [claim.id for claim in ours],
         "versions": [claim.token.version for claim in ours],
-    }
+    }  # fmt: skip
 
 
 def _lost(held: Claim) -> LeaseLost:

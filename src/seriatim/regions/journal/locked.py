@@ -128,11 +128,9 @@ class LockedSessions:
                 self.note(replace(entry, state=EntryState.VOID, due_at=None))
         over = [(at, entry.number) for at, entry in rows if self.entries[entry.session][entry.number].state in OVER]
         through = claims.run_over(
-            _column(at for at, _ in over),
-            _column(number for _, number in over),
-            _column(session.done_through for session in ours),
-            np.full(len(ours), self.rules.increment, np.int64),
-        )
+            _column(at for at, _ in over), _column(number for _, number in over),
+            _column(session.done_through for session in ours), np.full(len(ours), self.rules.increment, np.int64),
+        )  # fmt: skip
         for session, done in zip(ours, through.tolist(), strict=True):
             if done > session.done_through:
                 session.done_through, session.hole_since = done, None

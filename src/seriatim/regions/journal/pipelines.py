@@ -151,11 +151,9 @@ class Pipelines:
 
         def work(statements: JournalStatements) -> PipelineClaim | PipelineView:
             _, granted, known = statements.several(
-                ("open_pipeline", {"name": pipeline}),
-                ("claim_pipeline", parameters),
-                ("list_pipelines", {"name": pipeline}),
-                ends=True,
-            )
+                ("open_pipeline", {"name": pipeline}), ("claim_pipeline", parameters),
+                ("list_pipelines", {"name": pipeline}), ends=True,
+            )  # fmt: skip
             if granted:
                 return PipelineClaim(pipeline, ident, Token(granted[0].incarnation, granted[0].version), length)
             return _view(known[0])
@@ -190,11 +188,9 @@ class Pipelines:
         """Note through which numbers groups are delivered, and insert rows in the same transaction: all or nothing."""
         groups = list(through)
         noted = {
-            "pipeline": claim.pipeline,
-            "destination": destination,
-            "groups": groups,
+            "pipeline": claim.pipeline, "destination": destination, "groups": groups,
             "numbers": [through[group] for group in groups],
-        }
+        }  # fmt: skip
 
         def work(statements: JournalStatements) -> None:
             connection = cast("JournalConnection", statements.connection)

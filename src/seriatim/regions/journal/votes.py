@@ -70,11 +70,9 @@ def bar(
     same = [_is_same(entry, message) for entry, message in zip(entries, messages, strict=True)]
     forgotten = (locked.sessions[message.session].forgotten_before for message in messages)
     votes = rules.barred(
-        np.array(same, np.bool_),
-        np.full(len(same), is_stale, np.bool_),
-        np.full(len(same), locked.now - age, np.int64),
+        np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - age, np.int64),
         np.array([NEVER if floor is None else floor for floor in forgotten], np.int64),
-    ).tolist()
+    ).tolist()  # fmt: skip
     for message, entry, vote in zip(messages, entries, votes, strict=True):
         session = locked.sessions[message.session]
         if vote == Vote.GRANTED and entry is None and message.number > session.done_through:

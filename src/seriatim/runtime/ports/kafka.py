@@ -181,11 +181,9 @@ class KafkaSource(Source):
         headers = {name: _text(value) for name, value in reversed(message.headers() or ())}
         context: dict[str, Property] = {
             **properties_of(headers, self.properties, _GIVEN),
-            "source_partition": partition,
-            "source_position": offset,
-            "source_key": _text(message.key()),
+            "source_partition": partition, "source_position": offset, "source_key": _text(message.key()),
             "source_id": headers.get("message_id") or headers.get("ce_id"),
-        }
+        }  # fmt: skip
         kind = self._type or headers.get("type") or headers.get("ce_type") or self._topic
         message_id = id_of("kafka", self._cluster, self._topic, str(number), str(offset))
         content_type = headers.get("content_type") or headers.get("content-type")

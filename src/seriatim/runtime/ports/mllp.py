@@ -235,11 +235,9 @@ class MllpSource(Source):
             self._begins(header, sender, number, frame)
             return None
         context: dict[str, Property] = {
-            "source_partition": sender,
-            "source_position": number,
-            "source_id": header.control_id or None,
+            "source_partition": sender, "source_position": number, "source_id": header.control_id or None,
             **{name: header.text_at(path) for name, path in self._paths.items()},
-        }
+        }  # fmt: skip
         kind = self._type or "^".join(header.field(9).split(header.field(2)[:1] or "^")[:2]) or "mllp"
         by = id_of("mllp", *header.sender, header.control_id)
         message_id = with_digest(by, header.without_time())

@@ -21,12 +21,10 @@ def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
 def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
     listen = entry.text("listen", required=True)
     values = _common(entry) | given(
-        largest=entry.whole("largest", 1, 2**29),
-        connections=entry.whole("connections", 1, 10_000),
-        silent=entry.duration_s("silent"),
-        patience=entry.duration_s("patience"),
+        largest=entry.whole("largest", 1, 2**29), connections=entry.whole("connections", 1, 10_000),
+        silent=entry.duration_s("silent"), patience=entry.duration_s("patience"),
         **{name: entry.text(name) for name in ("certificate", "key", "authority")},
-    )
+    )  # fmt: skip
 
     def make() -> Source:
         from seriatim.runtime.ports.mllp import MllpSource  # noqa: PLC0415 -- what listens, when it is needed

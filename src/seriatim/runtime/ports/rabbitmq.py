@@ -150,11 +150,9 @@ class RabbitmqSource(Source):
         context: dict[str, Property] = {
             **{name: _value(value) for name, value in properties_of(headers, self.properties, _GIVEN).items()},
             "correlation_id": properties.correlation_id or None,
-            "source_partition": self._queue,
-            "source_key": method.routing_key or None,
-            "source_id": properties.message_id or None,
+            "source_partition": self._queue, "source_key": method.routing_key or None, "source_id": properties.message_id or None,
             "redelivered": bool(method.redelivered),
-        }
+        }  # fmt: skip
         sender, message_id = None, None
         if properties.message_id:
             sender = id_of("rabbitmq", method.exchange, properties.app_id or "", properties.message_id)

@@ -132,10 +132,8 @@ def _workers(
     heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
     reporting = Reporting(scoreboard, heartbeat)
     shared: dict[str, Any] = {
-        "name": orders.name,
-        "folders": orders.folders,
-        "faults": FaultKinds(orders.transient, orders.business),
-    }
+        "name": orders.name, "folders": orders.folders, "faults": FaultKinds(orders.transient, orders.business),
+    }  # fmt: skip
     limits = from_stored(Limits, orders.limits)
     if place is not None:
         return workers_patiently(regions, place, orders.queues, handler, stop, limits=limits, **shared), reporting

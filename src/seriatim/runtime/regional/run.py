@@ -267,11 +267,9 @@ class _Run:
         )  # fmt: skip
         self._held.claim = None
         goes_on = entry == EntryState.FAILED and self._asks_until(lambda: self._is_over(claim))
-        then = (
-            "it is tried again"
-            if entry == EntryState.PENDING
-            else ("the session goes on without it" if goes_on else "the session stands in both regions")
-        )
+        then = "it is tried again" if entry == EntryState.PENDING else (
+            "the session goes on without it" if goes_on else "the session stands in both regions"
+        )  # fmt: skip
         message = self._left[0]
         LOG.log(
             logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
