@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
-from seriatim.box.connection.access import Transaction
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
@@ -53,7 +52,6 @@ class _OfQueue(Protocol):
 
 
 _One = TypeVar("_One", bound=_OfQueue)
-_Read = TypeVar("_Read")
 
 
 class Work:
@@ -67,23 +65,21 @@ class Work:
     def __init__(self, box: MessageBox, queue: str | None = None) -> None:
         self.box, self.queue = box, queue
 
-    def read(self, look: Callable[[Transaction], _Read]) -> _Read:
-        with self.box.access.transaction() as transaction:
-            return look(transaction)
-
-    def mine(self, look: Callable[[Transaction], Sequence[_One]]) -> list[_One]:
-        """What a look returns about the queue."""
-        return [one for one in self.read(look) if self.queue in (None, one.queue)]
+    def mine(self, found: Sequence[_One]) -> list[_One]:
+        """Those that are about the queue."""
+        return [one for one in found if self.queue in (None, one.queue)]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
         """The counts of all queues."""
-        return self.read(lambda transaction: counts_of(transaction, self.queue))
+        with self.box.access.transaction() as transaction:
+            return counts_of(transaction, self.queue)
 
     @cached_property
     def stopped(self) -> list[StoppedGroups]:
         """The groups that are stopped, by queue and state."""
-        return self.mine(needs.stopped_groups)
+        with self.box.access.transaction() as transaction:
+            return self.mine(needs.stopped_groups(transaction))
 
     @property
     def gates(self) -> set[str]:
@@ -93,7 +89,8 @@ class Work:
     @cached_property
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
-        return {one.queue: one for one in self.mine(lambda transaction: list(ready_work(transaction).values()))}
+        with self.box.access.transaction() as transaction:
+            return {one.queue: one for one in self.mine(list(ready_work(transaction).values()))}
 
 
 def _faulted(work: Work) -> Finding:
@@ -131,7 +128,8 @@ def _example(text: str | None) -> str:
 
 
 def _unended(work: Work) -> Finding:
-    found = work.mine(needs.unended_turns)
+    with work.box.access.transaction() as transaction:
+        found = work.mine(needs.unended_turns(transaction))
     if not found:
         return Finding("unended", State.OK, "no message is handed out again and again without an end")
     told = [
@@ -200,7 +198,8 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
 
 def _turns(work: Work) -> Finding:
     """The groups at which turns fail, though the others of their queues go on."""
-    found = work.mine(needs.groups_set_apart)
+    with work.box.access.transaction() as transaction:
+        found = work.mine(needs.groups_set_apart(transaction))
     if not found:
         return Finding("turns", State.OK, "no turn of a group has failed within the minute")
     told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
@@ -211,7 +210,8 @@ def _turns(work: Work) -> Finding:
 
 
 def _restarts(work: Work) -> Finding:
-    found = work.mine(needs.suspected_restarts)
+    with work.box.access.transaction() as transaction:
+        found = work.mine(needs.suspected_restarts(transaction))
     if not found:
         return Finding("restarts", State.OK, "no producer seems to have begun anew")
     told = [
@@ -234,7 +234,8 @@ def _dead_letters(work: Work) -> Finding:
 
 
 def _unrouted(work: Work) -> Finding:
-    found = work.read(needs.unrouted)
+    with work.box.access.transaction() as transaction:
+        found = needs.unrouted(transaction)
     if not found:
         return Finding("unrouted", State.OK, "every message has found a queue")
     told = []
@@ -254,7 +255,8 @@ def _unrouted(work: Work) -> Finding:
 
 
 def _dialogs(work: Work) -> Finding:
-    found = work.read(needs.unended_dialogs)
+    with work.box.access.transaction() as transaction:
+        found = needs.unended_dialogs(transaction)
     if not found:
         return Finding("dialogs", State.OK, "no service has left a dialog open that the other side has ended")
     told = [
@@ -271,7 +273,8 @@ def _dialogs(work: Work) -> Finding:
 
 def _far_dialogs(work: Work) -> Finding:
     """What sides of dialogs have said to other boxes, and what these don't acknowledge; and what can't be obeyed here."""
-    found = work.read(lambda transaction: needs.unanswered_dialogs(transaction, PATIENCE_S))
+    with work.box.access.transaction() as transaction:
+        found = needs.unanswered_dialogs(transaction, PATIENCE_S)
     if not found:
         return Finding("far dialogs", State.OK, "other boxes have acknowledged what dialogs have said")
     broken = [one for one in found if one.problem is not None]
@@ -295,7 +298,8 @@ def _far_dialogs(work: Work) -> Finding:
 
 
 def _requests(work: Work) -> Finding:
-    found = work.read(lambda transaction: needs.unanswered_requests(transaction, OLD_S))
+    with work.box.access.transaction() as transaction:
+        found = needs.unanswered_requests(transaction, OLD_S)
     if not found:
         return Finding("requests", State.OK, "no request has waited long for its reply")
     told = [
@@ -306,7 +310,8 @@ def _requests(work: Work) -> Finding:
 
 
 def _sessions(work: Work) -> Finding:
-    found = work.read(lambda transaction: needs.remembered_sessions(transaction, MANY_SESSIONS))
+    with work.box.access.transaction() as transaction:
+        found = needs.remembered_sessions(transaction, MANY_SESSIONS)
     if not found:
         return Finding("sessions", State.OK, "no queue belongs to two regions")
     many = [one for one in found if one.sessions >= MANY_SESSIONS]
@@ -378,7 +383,8 @@ def _at_work(work: Work) -> Finding:
 
 
 def _workers(work: Work) -> Finding:
-    found = work.read(lambda transaction: workers_of(transaction, WorkerFilter(work.queue)))
+    with work.box.access.transaction() as transaction:
+        found = workers_of(transaction, WorkerFilter(work.queue))
     silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
@@ -422,7 +428,8 @@ def _has_ended(worker: WorkerView) -> bool:
 
 
 def _subscriptions(work: Work) -> Finding:
-    found = work.mine(needs.stopped_subscriptions)
+    with work.box.access.transaction() as transaction:
+        found = work.mine(needs.stopped_subscriptions(transaction))
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
@@ -435,7 +442,8 @@ def _subscriptions(work: Work) -> Finding:
 
 
 def _transactions(work: Work) -> Finding:
-    found, hidden = work.read(lambda transaction: needs.open_transactions(transaction, LONG_TURN_S))
+    with work.box.access.transaction() as transaction:
+        found, hidden = needs.open_transactions(transaction, LONG_TURN_S)
     unseen = f"; {counted(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
     if not found:
         return Finding("transactions", State.OK, f"none is older than {LONG_TURN_S:g} s{unseen}")
@@ -468,7 +476,8 @@ def _transaction(one: OpenTransaction) -> str:
 
 
 def _pipelines(work: Work) -> Finding:
-    found = work.mine(needs.pipeline_queues)
+    with work.box.access.transaction() as transaction:
+        found = work.mine(needs.pipeline_queues(transaction))
     if not found:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [
@@ -514,6 +523,7 @@ def _moment(at: datetime | None) -> str:
     return "an unknown time" if at is None else at.astimezone().isoformat(" ", "seconds")
 
 
+#: The checks by the names of their findings, in the order of the report.
 def _receive_ports(work: Work) -> Finding:
     """The ports through which messages come in that stand still, or that nobody runs."""
     known = ports(work.box)
@@ -546,7 +556,6 @@ def _of_partition(partition: str) -> str:
     return f", {partition}" if partition else ""
 
 
-#: The checks by the names of their findings, in the order of the report.
 CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "unended": _unended,
