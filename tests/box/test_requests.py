@@ -11,7 +11,7 @@ from psycopg.types.json import Jsonb
 
 import seriatim as sq
 from seriatim.box.operators import purge
-from seriatim.box.views.spool_audit import audit
+from seriatim.box.views.invariants import audit
 from seriatim.operations import dead_letters, doctor, invariants, links
 from seriatim.operations.grants import grant
 from seriatim.testing.work import work_off

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from seriatim.cli.main import main
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations import groups
 from seriatim.operations.groups import Action, GroupFilter
@@ -31,18 +29,6 @@ box = box_with(prepare)
 def few(monkeypatch):
     """Two groups are many."""
     monkeypatch.setattr(operations, "AT_ONCE", 2)
-
-
-@pytest.fixture
-def call(box):
-    """Calls a command about the box."""
-
-    def calling(*words, code=0):
-        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema])
-        assert result.exit_code == code, result.output
-        return result
-
-    return calling
 
 
 def test_all_on_more_than_some_groups_is_a_bulk_operation(box, call):

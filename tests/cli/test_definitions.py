@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 from seriatim.operations.box_status import box_status
 
@@ -22,18 +20,6 @@ queues:
 subscriptions:
   orders: {where: "type = 'order'", to: fulfilment}
 """
-
-
-@pytest.fixture
-def call(box):
-    """Calls a command about the box."""
-
-    def calling(*words, code=0, answer=None):
-        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema], input=answer)
-        assert result.exit_code == code, result.output
-        return result
-
-    return calling
 
 
 @pytest.fixture

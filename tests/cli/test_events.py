@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
-from seriatim.cli.main import main
 from seriatim.operations import groups
 from tests.box.console import BY, define, publish, received
 from tests.databases import box_with
@@ -23,18 +21,6 @@ def prepare(box):
 
 
 box = box_with(prepare, "module")
-
-
-@pytest.fixture
-def call(box):
-    """Calls a command about the box."""
-
-    def calling(*words, code=0):
-        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema])
-        assert result.exit_code == code, result.output
-        return result
-
-    return calling
 
 
 def told(result):

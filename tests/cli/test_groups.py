@@ -21,18 +21,6 @@ WHY = ("--reason", "ticket 4711", "--actor", "ann")
 
 
 @pytest.fixture
-def call(box):
-    """Calls a command about the box."""
-
-    def calling(*words, code=0):
-        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema])
-        assert result.exit_code == code, result.output
-        return result
-
-    return calling
-
-
-@pytest.fixture
 def shop(box):
     """A faulted group, one that waits, and one with nothing."""
     define(box)

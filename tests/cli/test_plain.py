@@ -16,16 +16,6 @@ from tests.box.console import BUSINESS, define, failing, publish
 WILD = "c\x1b[2J\n\x9b31m"
 
 
-@pytest.fixture
-def call(box):
-    def calling(*words, code=0):
-        result = CliRunner().invoke(main, [*map(str, words), "--dsn", box.dsn, "--schema", box.schema])
-        assert result.exit_code == code, result.output
-        return result
-
-    return calling
-
-
 def test_what_cannot_be_printed_is_an_escape():
     assert in_line("Zoë 日本") == "Zoë 日本"
     assert in_line("a\x1b[31m\n\t\u202eb") == r"a\x1b[31m\n\t\u202eb"

@@ -7,7 +7,7 @@ import threading
 from contextlib import contextmanager
 
 from seriatim.console.app import create_app
-from seriatim.console.server import Server
+from seriatim.console.serving import Server
 from seriatim.console.who import everybody
 from seriatim.listening.address import listening
 

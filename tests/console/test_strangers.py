@@ -16,7 +16,7 @@ import pytest
 
 from seriatim.console import who
 from seriatim.console.app import create_app
-from seriatim.console.server import Server
+from seriatim.console.serving import Server
 from seriatim.console.who import by_password, line_of, read_users
 from seriatim.listening.address import listening
 from seriatim.listening.limits import ListenLimits

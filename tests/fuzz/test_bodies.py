@@ -18,7 +18,7 @@ from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.pipeline.types.typed_message import MessageTypes
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect
 from seriatim.spark.receive.split import JsonElements
-from seriatim.spark.receive.xml_elements import XmlElements
+from seriatim.spark.receive.text_files import XmlElements
 from tests import soak
 
 KINDS = {"s": "string", "l": "long", "d": "double", "n": "decimal(12,2)", "b": "boolean", "t": "timestamp"}

@@ -1,7 +1,5 @@
 """The asyncio counterpart of a method: a coroutine function with the same parameters, made of the method itself."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
@@ -20,14 +18,11 @@ class Caller(Protocol):
 
 
 class _Run(Protocol):
-    """Messages that are handed out together."""
-
     @property
     def queue(self) -> str: ...
 
     @property
     def group(self) -> str | None: ...
-
     def __len__(self) -> int: ...
 
 

@@ -111,7 +111,6 @@ class _Line:
             self._begin()
 
     def asked(self) -> None:
-        """From now on calls are heard."""
         is_anew, self.is_asked = not self.is_asked, True
         blind, self.blind = self.blind, []
         for place in blind:

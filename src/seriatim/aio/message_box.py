@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
 from seriatim.aio.lease import AsyncTakenLease
 from seriatim.aio.lines import WaitingLines
-from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
@@ -42,6 +41,40 @@ P = ParamSpec("P")
 T = TypeVar("T")
 #: A caller that waits for a message to be final looks again after the first of these pauses, and later after the second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+
+Opened = TypeVar("Opened", bound=AbstractAsyncContextManager[Any])
+
+
+class Opening(OnlyAsyncWith, Generic[Opened]):
+    """A box that isn't open yet."""
+
+    def __init__(self, open_: Callable[[], Coroutine[Any, Any, Opened]]) -> None:
+        self._open = open_
+        self._opened: Opened | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Other code asks any object for its own names, and expects an AttributeError.
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise UsageError(
+                "the message box isn't open",
+                remedy="await AsyncMessageBox.open(…), or async with AsyncMessageBox.open(…) as box",
+            )
+
+    def __await__(self) -> Generator[Any, None, Opened]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Opened:
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.__aexit__(kind, error, trace)
 
 
 class AsyncMessageBox(OnlyAsyncWith):
@@ -309,7 +342,6 @@ class AsyncMessageBox(OnlyAsyncWith):
         return (await self._stepped(replied(request_id, count, wait, asker))).all
 
     async def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
-        """Do what a caller does that waits for replies."""
         given = None
         try:
             while True:
@@ -368,6 +400,5 @@ def _in_box(step: Callable[[Access], T], box: MessageBox) -> T:
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
-    """Close a box whose opening was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

@@ -1,7 +1,5 @@
 """`MessageBox`: open a box, define queues and subscriptions in it, and begin sessions."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -358,7 +356,6 @@ class MessageBox(OnlyWith, Closing):
         return self._stepped(replied(request_id, count, wait, asker)).all
 
     def _stepped(self, steps: Generator[Step, Any, Found]) -> Found:
-        """Do what a caller does that waits for replies."""
         given = None
         try:
             while True:

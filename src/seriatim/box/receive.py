@@ -1,7 +1,5 @@
 """Receive: lock and return the next messages of a queue; wait outside a transaction if necessary."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -390,7 +388,6 @@ class Receiver:
 
 
 def _check_open(queue: BoxQueue, *, by_regions: bool) -> None:
-    """Refuse a queue that hands nothing out."""
     queue.check_received_here(by_regions=by_regions)
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:

@@ -399,7 +399,6 @@ class Session(PublishVerbs, DialogVerbs):
 
     @property
     def _is_lent(self) -> bool:
-        """Whether a worker's handler has it."""
         held = self._held
         return held is not None and held.is_lent
 

@@ -3,8 +3,6 @@
 It knows nothing of OpenTelemetry; `seriatim.tracing` installs itself here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType

@@ -1,7 +1,5 @@
 """The command ``seriatim``: finds the commands and turns errors into one clear line and an exit code."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys
@@ -14,9 +12,9 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.nouns import VERBS, brought_to_commands
-from seriatim.cli.options.text import checked_texts
 from seriatim.cli.shown.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
+from seriatim.pipeline.text.storable import fits_text
 
 #: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.
 EXIT_CODES = {UsageError: 2, DeploymentError: 3, InvariantBroken: 4, Unavailable: 5}
@@ -89,6 +87,26 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "Shell": {"completion": "Print the script with which a shell completes commands and options."},
 }
 _COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
+
+
+class _Text(click.types.StringParamType):
+    """Text; bytes that are not UTF-8 would fail later, where the text is sent or printed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        if not fits_text(text):
+            self.fail(f"{text!a} is not UTF-8", param, ctx)
+        return text
+
+
+def checked_texts(command: click.Command) -> click.Command:
+    """Make the options and arguments of a command and its sub-commands accept UTF-8 only; file names may be any bytes."""
+    for one in command.params:
+        if type(one.type) is click.types.StringParamType:
+            one.type = _Text()
+    for inner in getattr(command, "commands", {}).values():
+        checked_texts(inner)
+    return command
 
 
 class _Commands(Commands):

@@ -1,7 +1,5 @@
 """Everything that the console changes goes through `act`: it checks the role, and takes the actor's name from who asks."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import Counter
@@ -102,9 +100,7 @@ def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only
     given: dict[str, Any] = {name: form[name] for name in _GROUP_FILTERS if form.get(name)}
     told = dict(given)
     found = bulk_operations.gather_chosen(box, Action(action), _group_filter(box, given), chosen_by=told, **by)
-    return Done(
-        "gathered", ("bulk-operations", str(found.bulk_id)), {}, BULK_OPERATIONS.object_of(found)
-    )  # fmt: skip
+    return Done("gathered", ("bulk-operations", str(found.bulk_id)), {}, BULK_OPERATIONS.object_of(found))
 
 
 def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str], *, reads_only: bool) -> Done:

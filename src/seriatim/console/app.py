@@ -1,7 +1,5 @@
 """`create_app`: the console as an ASGI application, to be run alone or inside another one."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -513,7 +511,6 @@ async def _form_of(request: Request) -> dict[str, str]:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """The names and values of a query or form."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except UnicodeDecodeError:

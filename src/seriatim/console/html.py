@@ -1,7 +1,5 @@
 """Pages as HTML: everything that came with a message is text, whatever is in it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a person saw before they acted, as a token: what has changed since isn't acted on."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Iterable
@@ -15,7 +13,6 @@ _LENGTH = SEEN_BYTES * 4 // 3
 
 
 def seen_number(number: object, *facts: object) -> str:
-    """The token of a row that has a number or an id."""
     return digest_of([number, *facts])
 
 

@@ -1,19 +1,22 @@
 """The console as a process: which users it has, and where it may listen."""
 
-from __future__ import annotations
-
 import os
 import secrets
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
+
+from starlette.applications import Starlette
 
 from seriatim.box.box import MessageBox
 from seriatim.console.app import create_app
 from seriatim.console.guard import host_of
-from seriatim.console.server import Server
 from seriatim.console.who import ROLES, Identify, by_header, by_password, by_token, checked_roles, everybody, read_users
 from seriatim.errors import UsageError, shown
-from seriatim.listening.address import host_and_port, is_loopback, listening, listening_on_path
+from seriatim.listening.address import host_and_port, is_loopback, listening, listening_on_path, url_of
+from seriatim.listening.limits import ListenLimits
+from seriatim.listening.server import Server as Listening
 from seriatim.operations.looking import open_to_look
 
 #: The variable of the environment with the token of the console, in place of one by chance; it has so many characters at least.
@@ -21,6 +24,26 @@ TOKEN, _SHORTEST = "SERIATIM_CONSOLE_TOKEN", 16
 
 #: How an address begins that is the path of a Unix socket.
 _UNIX = "unix:"
+
+#: A page that was left open asks again and again; its address may have a long filter.
+_LIMITS = ListenLimits(largest_head=64 * 1024)
+
+
+class Server(Listening):
+    """A server that ends open event streams before it waits for requests."""
+
+    def __init__(
+        self, app: Starlette, listener: socket.socket, home: str = "/", *, limits: ListenLimits = _LIMITS
+    ) -> None:
+        super().__init__(app, "the console", listener, limits=limits, health=app.state.health, lifespan=True)
+        self._app = app
+        self.address = url_of(listener)
+        self.opens_at = f"{self.address}{home}"
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End the streams, and then as uvicorn does."""
+        self._app.state.poller.end()
+        super().handle_exit(sig, frame)
 
 
 def opened(dsn: str | None, schema: str, *, reads_only: bool) -> MessageBox:

@@ -1,7 +1,5 @@
 """Who uses the console, and what they may do: who has its token, a user whom a proxy names, or one of a users file."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import getpass
@@ -198,7 +196,6 @@ def _hashed(password: str, salt: bytes) -> bytes:
 
 
 def line_of(name: str, roles: Iterable[str], password: str) -> str:
-    """The line of a users file for a user."""
     if not name or not name.isprintable() or _SEPARATOR in name or name != name.strip() or name.startswith("#"):
         raise UsageError(f"a user can't be named {shown(name)}", remedy="printable text without a colon")
     if len(password) < 8:

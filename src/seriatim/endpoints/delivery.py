@@ -1,7 +1,5 @@
 """The parts of a session and a delivery that a port needs, and the key by which a receiver recognises a repeated message."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence
@@ -23,8 +21,6 @@ class Delivered(Protocol):
 
 
 class Transaction(Protocol):
-    """The session that a handler gets."""
-
     @property
     def connection(self) -> psycopg.Connection:
         """The psycopg connection; writes through it commit with the messages."""

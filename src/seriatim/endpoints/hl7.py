@@ -78,7 +78,6 @@ class FrameReader:
 
 
 def framed(message: bytes) -> bytes:
-    """A message in its frame."""
     return BEGIN + message + END
 
 

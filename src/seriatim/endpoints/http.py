@@ -2,8 +2,6 @@
 published.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Mapping
@@ -199,7 +197,6 @@ class HttpPort:
 
 
 def _check_response(response: object, headers: Mapping[str, str], most: object, refused: object) -> None:
-    """Check what is said of the messages with what was answered."""
     if response is None and (headers or refused != "fault"):
         raise UsageError(
             "response is missing: the type of the messages with what was answered", remedy='such as response="price"'
@@ -234,7 +231,6 @@ def _checked(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _header(value: Property) -> str:
-    """A value in the form of CloudEvents headers."""
     match value:
         case bool():
             text = str(value).lower()

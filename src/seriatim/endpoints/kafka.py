@@ -1,7 +1,5 @@
 """The Kafka port: sends each message to a topic, at least once, with the group as its key, and waits until it is stored."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Mapping
@@ -77,7 +75,6 @@ class KafkaPort:
             self._send(delivered, message)
 
     def close(self) -> None:
-        """Close its connections."""
         with self._lock:
             producer, self._producer = self._producer, None
         if producer is not None:

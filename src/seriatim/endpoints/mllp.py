@@ -70,7 +70,6 @@ class MllpPort:
             self._send(message)
 
     def close(self) -> None:
-        """Close its idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for one in idle:

@@ -1,7 +1,5 @@
 """The RabbitMQ port: publishes each message to an exchange, at least once, and waits until the broker has confirmed it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Mapping
@@ -71,7 +69,6 @@ class RabbitmqPort:
             self._publish(delivered, message)
 
     def close(self) -> None:
-        """Close its connections."""
         with self._lock:
             connections, self._connections = self._connections, {}
         for connection, _ in connections.values():

@@ -3,8 +3,6 @@
 The application finds its handlers and checks requests by them, and `openapi.py` writes them as a document: nothing is said twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -280,7 +278,6 @@ _WAIT = Parameter(
     _TIME,
     is_time=True,
 )
-
 
 _PREFER = Parameter(
     "Prefer", "header", f"`wait=20`: how long to wait for a reply, in whole seconds, at most {LONGEST_WAIT_S}.",

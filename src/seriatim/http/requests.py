@@ -3,8 +3,6 @@
 A caller that waits costs a socket: it has no connection to PostgreSQL and no room in memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

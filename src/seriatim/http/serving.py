@@ -1,7 +1,5 @@
 """`HttpServer`: the face over HTTP as a part of a process, with TLS or behind a proxy."""
 
-from __future__ import annotations
-
 import asyncio
 from functools import partial
 

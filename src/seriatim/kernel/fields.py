@@ -36,8 +36,6 @@ else:
 
 
 class For(Flag):
-    """The queues that obey a field."""
-
     #: A destination of a pipeline.
     PIPELINE = auto()
     #: A queue of a message box.

@@ -170,7 +170,6 @@ class _Shape:
         return [Values(parameter.values[slots], parameter.known[slots]) for parameter in self._parameters]
 
     def pairs(self, messages: _Messages, rows: Ints, slots: Ints) -> Bools:
-        """The pairs of a message and a rule's slot that are TRUE."""
         true, _ = evaluate(self._form, messages.taken(self._form, rows), len(rows), self.parameters(slots))
         return true
 
@@ -195,8 +194,6 @@ class _Trial:
 
 
 class _Crowd:
-    """Rules that are tried for the same messages."""
-
     def __init__(self, trials: Sequence[_Trial]) -> None:
         by_shape: dict[int, list[_Trial]] = defaultdict(list)
         for trial in trials:
@@ -204,7 +201,6 @@ class _Crowd:
         self._parts = [_ShapeRules(alike) for alike in by_shape.values()]
 
     def matches(self, messages: _Messages, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
-        """Rows and the filters of rules that are TRUE for them."""
         small = [part for part in self._parts if part.shape and part.size * len(rows) <= _FEW]
         if small:
             each = [(row, messages.one(row)) for row in rows.tolist()]

@@ -71,7 +71,6 @@ class Outcome:
 
     @classmethod
     def unchanged(cls, state: State) -> Outcome:
-        """The result of a call that decides nothing."""
         return cls(state, no_messages(), no_events())
 
 

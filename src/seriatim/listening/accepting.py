@@ -1,7 +1,5 @@
 """`Accepting`: accepts the connections of a socket, which no peer can use up, and begins each in a protocol, with TLS or without it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging
@@ -60,7 +58,6 @@ class Accepting:
 
     @staticmethod
     def left(visitor: Visitor) -> None:
-        """Note that a connection is over."""
         if visitor.crowd is not None:
             visitor.crowd.leave(visitor)
 
@@ -132,7 +129,6 @@ class _Telling:
         self._context, self._raw = context, raw
 
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, **options: Any) -> ssl.SSLObject:
-        """As the context does."""
         bio = self._context.wrap_bio(incoming, outgoing, **options)
         shake: Callable[[], None] = bio.do_handshake
 

@@ -1,7 +1,5 @@
 """HTTP on one connection: uvicorn's, with a deadline for everything that the other side has to do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import select
@@ -80,7 +78,6 @@ class Protocol(H11Protocol):
             super().data_received(data)
 
     def handle_events(self) -> None:
-        """Answer the requests that are complete."""
         super().handle_events()
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:

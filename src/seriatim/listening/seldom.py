@@ -1,7 +1,5 @@
 """The log of strangers' actions: the same line only once in a while, because they could fill it."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -35,5 +33,4 @@ LOGGER.addFilter(_Seldom())
 
 
 def tell(where: str, text: str, level: int = logging.WARNING) -> None:
-    """Log an event of a connection."""
     LOG.log(level, "connection_refused", error=text, _where=where)

@@ -1,7 +1,5 @@
 """The alerts that seriatim recommends, from which ``docs/alerts.yml`` is made, with a case for each that makes it fire."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,7 +25,6 @@ class Alert:
 
 
 _QUEUE = {"queue": "orders"}
-
 
 ALERTS: tuple[Alert, ...] = (
     Alert(

@@ -63,7 +63,6 @@ class RunWatch:
             return dict(self._values)
 
     def snapshot(self) -> Snapshot:
-        """The counters and distributions."""
         return self._measures.snapshot()
 
     def late(self) -> list[str]:

@@ -1,7 +1,5 @@
 """The address at which a process serves its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,7 +46,6 @@ class MetricsServer:
         self._server.start()
 
     def close(self) -> None:
-        """Answer no further request."""
         self._server.close()
 
     async def _answer(self, scope: Any, receive: Receive, send: Send) -> None:

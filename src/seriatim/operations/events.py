@@ -1,7 +1,5 @@
 """Events of groups, for operators: list and count; and for exporters, one after another."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from seriatim.box.box import MessageBox

@@ -1,7 +1,5 @@
 """Messages with their places in the queues: list them, read one, route unrouted and invalid ones again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -49,7 +47,6 @@ __all__ = [
     "unrouted",
     "waiting",
 ]
-
 
 #: The most messages that one transaction retries.
 _BATCH = 1_000

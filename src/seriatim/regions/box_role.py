@@ -1,7 +1,5 @@
 """The role of a box as a region: which region it is, which queues belong to the regions, and whether it votes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -36,14 +34,16 @@ def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = F
     role = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
     if role is None:
         raise UsageError(
-            f"the box isn't region {region} of {name!r}", where=transaction.access.place,
+            f"the box isn't region {region} of {name!r}",
+            where=transaction.access.place,
             remedy="Regions.define(…), or seriatim regions apply FILE",
-        )  # fmt: skip
+        )
     if role.region != region:
         raise UsageError(
             f"the box is region {role.region} of {name!r}, and was given as region {region}",
-            where=transaction.access.place, remedy="give the primary first, as when they were defined",
-        )  # fmt: skip
+            where=transaction.access.place,
+            remedy="give the primary first, as when they were defined",
+        )
     return Role(role.region, role.incarnation, role.learned, role.fence, role.is_restored, frozenset(role.queue_ids))
 
 
@@ -60,13 +60,15 @@ def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> N
     where = transaction.access.place
     if wrong.why == "used":
         raise UsageError(
-            f"the queue {wrong.queue!r} has had messages, of whose numbers the other region knows nothing", where=where,
+            f"the queue {wrong.queue!r} has had messages, of whose numbers the other region knows nothing",
+            where=where,
             remedy="take a new queue, and let the old one run empty",
-        )  # fmt: skip
+        )
     raise UsageError(
-        f"the queue {wrong.queue!r} belongs to other regions", where=where,
+        f"the queue {wrong.queue!r} belongs to other regions",
+        where=where,
         remedy=f"name the regions as they were named, or take another queue than {wrong.queue!r}",
-    )  # fmt: skip
+    )
 
 
 def bounds_of(name: str) -> Callable[[Transaction], list[Any]]:

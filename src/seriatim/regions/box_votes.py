@@ -4,8 +4,6 @@ The sessions are locked in one order, and read with all that is known of the num
 So any number of messages takes the same number of round trips.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -254,9 +252,10 @@ class _Writing:
             if not rows and row.at not in self.why:
                 strangers = [other for other in known.get((*row.key, row.place.number), ()) if other is not own_row]
                 self.why[row.at] = (
-                    f"there, message {strangers[0].message_id} has number {row.place.number}" if strangers
+                    f"there, message {strangers[0].message_id} has number {row.place.number}"
+                    if strangers
                     else f"there, the highest number is {through[row.key]}"
-                )  # fmt: skip
+                )
         self._taken = [
             at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
         ]
@@ -285,8 +284,9 @@ class _Writing:
         if known and self._way is not Way.COPY:
             raise UsageError(
                 "a message with this id was published before, or lies here under a number that is forgotten",
-                where=f"{self._transaction.access.place}: message {min(known)}", remedy="give it an id of its own",
-            )  # fmt: skip
+                where=f"{self._transaction.access.place}: message {min(known)}",
+                remedy="give it an id of its own",
+            )
         if known:
             LOG.warning(
                 "region_copies_left_out",
@@ -328,11 +328,12 @@ class _Writing:
         known: dict[tuple[int, str, int], list[_Known]] = {}
         numbers: dict[str, list[tuple[int, str, int]]] = {}
         for row in self._transaction.rows(
-            "region_known", of_queues=[row.queue_id for row in self._rows],
+            "region_known",
+            of_queues=[row.queue_id for row in self._rows],
             of_sessions=[row.place.session for row in self._rows],
             of_numbers=[row.place.number for row in self._rows],
             of_messages=[message.message_id for message in self._messages],
-        ):  # fmt: skip
+        ):
             place = row.queue_id, row.session, row.number
             known.setdefault(place, []).append(_Known(row.message_id, row.voted, row.beside, row.withdrawn))
             if not row.withdrawn:
@@ -383,9 +384,7 @@ class _Writing:
             votes[nth] = vote
         return votes
 
-    def _refuse_closed(
-        self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]
-    ) -> None:  # fmt: skip
+    def _refuse_closed(self, closed: Mapping[_Key, str], mine: Sequence[_Known | None], granted: list[bool]) -> None:
         """Refuse what is new of sessions that take no messages any more, and what belongs together with it."""
         refused: dict[int, str] = {}
         for row, one in zip(self._rows, mine, strict=True):
@@ -395,9 +394,10 @@ class _Writing:
                 )
         if refused and self._way is Way.RESERVED:
             raise UsageError(
-                next(iter(refused.values())), where=self._transaction.access.place,
+                next(iter(refused.values())),
+                where=self._transaction.access.place,
                 remedy="send the message under the key of another session",
-            )  # fmt: skip
+            )
         for nth, (row, one) in enumerate(zip(self._rows, mine, strict=True)):
             if one is None and (why := refused.get(self._units[row.at])) is not None:
                 granted[nth] = self._votes[nth] = False
@@ -419,15 +419,17 @@ class _Writing:
         """Return the messages without the entries whose numbers other messages have in the queue."""
         besides = {
             (self._messages[row.at].message_id, row.queue_id)
-            for row, beside in zip(self._rows, self._besides, strict=True) if beside
-        }  # fmt: skip
+            for row, beside in zip(self._rows, self._besides, strict=True)
+            if beside
+        }
         if not besides:
             return routed
         ids, entries = [message.message_id for message in routed.typed.messages], routed.entries
         kept = [
-            at for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
+            at
+            for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
             if (ids[place], queue_id) not in besides
-        ]  # fmt: skip
+        ]
         return replace(routed, entries=entries.take(kept))
 
     def _stored(self, messages: Sequence[Message], routed: Routed) -> set[str] | None:

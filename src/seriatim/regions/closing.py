@@ -10,8 +10,6 @@ A box keeps the journal's word beside its own, so a journal that went back in ti
 learns it before it votes. `tests/models/closing.py` searches what can happen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from psycopg import errors
@@ -93,17 +91,19 @@ def _left(pair: Pair, queue: str, before: str) -> list[str]:
     for column, place in (("outgoing", "outbox"), ("queued", "queue")):
         found = {
             region: pair.in_box(
-                region, lambda one: one.one("region_left", of_name=pair.name, of_queue=queue, before=before),
+                region,
+                lambda one: one.one("region_left", of_name=pair.name, of_queue=queue, before=before),
                 patience_s=_PATIENCE_S,
             )
             for region in REGIONS
-        }  # fmt: skip
+        }
         # Where a box was restored before the other one was closed, it has learned the key from nobody.
         left = [f"region {region} was restored meanwhile" for region, its in found.items() if not its.is_closed]
         left += [
             f"{counted(count, 'message')} in the {place} of region {region}"
-            for region, its in found.items() if (count := getattr(its, column))
-        ]  # fmt: skip
+            for region, its in found.items()
+            if (count := getattr(its, column))
+        ]
         if left:
             return left
     return []

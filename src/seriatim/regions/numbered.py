@@ -1,7 +1,5 @@
 """Messages with their numbers, and which of them belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -42,23 +40,26 @@ def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]
         where = f"message {messages[place].message_id}, queue {queue!r}"
         if queue_id not in ours:
             raise UsageError(
-                "the queue isn't one of the regions: it would get the message in both boxes", where=where,
+                "the queue isn't one of the regions: it would get the message in both boxes",
+                where=where,
                 remedy=f"RegionalQueue({queue!r}, …), or lead the message elsewhere",
-            )  # fmt: skip
+            )
         if problem is not None and not (sequence is None and group and problem == _NO_SEQUENCE):
             raise UsageError(
-                f"the message is invalid there: {problem}", where=where,
+                f"the message is invalid there: {problem}",
+                where=where,
                 remedy=f"give it its session ({definitions.queues[queue].declared.group.by!r}) and a number "
                 f"({definitions.queues[queue].declared.sequence!r})",
-            )  # fmt: skip
+            )
         by_message[place].append(SessionNumber(queue, str(group), NO_NUMBER if sequence is None else sequence))
     for message, places, wrong in zip(messages, by_message, routed.typed.problems, strict=True):
         if not places:
             why = f": {wrong}" if wrong else ", because no subscription matches it"
             raise UsageError(
-                f"the message would reach no queue of the regions{why}", where=f"message {message.message_id}",
+                f"the message would reach no queue of the regions{why}",
+                where=f"message {message.message_id}",
                 remedy="Subscription(…, to=a RegionalQueue)",
-            )  # fmt: skip
+            )
     _check_once(messages, by_message)
     return [tuple(sorted(places)) for places in by_message]
 

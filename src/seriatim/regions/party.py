@@ -1,7 +1,5 @@
 """`Party`: one of the three that know numbers. A call that takes too long counts as absent; it isn't asked again for a while."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time
@@ -72,7 +70,6 @@ class Party(Generic[Resource]):
 
     @property
     def resource(self) -> Resource:
-        """The box or the journal itself."""
         with self._opening:
             if self._is_closed:
                 raise UsageError("the regions are closed", remedy="open them again")

@@ -4,8 +4,6 @@ A box has learned from the journal what is over, so it may know more than a jour
 portions, each a transaction; a number only ever rises, so an interrupted recovery is repeated as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,7 +29,6 @@ def recover(
     pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
     known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
 ) -> Recovery:  # fmt: skip
-    """Recover the journal from the boxes."""
     for lost in without:
         if lost not in REGIONS:
             raise NotFound(f"there is no region {shown(lost, 80)}", remedy='"a" (the primary) or "b"')
@@ -56,9 +53,7 @@ def recover(
         raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
     read = 0
     for queue in sorted({queue for queues in sizes.values() for queue in queues}):
-        readers = [
-            partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues
-        ]  # fmt: skip
+        readers = [partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues]
         for rows, portion in _merged(readers):
             raised += _raise(pair, queue, portion)
             read += rows

@@ -1,7 +1,5 @@
 """`RegionalQueue`: a queue of sessions in the boxes of two regions; the journal decides on them, the boxes decide nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
@@ -131,8 +129,9 @@ def declared_of(things: Iterable[object]) -> Declared:
             if definition.starts is not None:
                 raise UsageError(
                     "starts can't be used in two regions: instances live in one box",
-                    where=f"subscription {definition.name!r}", remedy="leave it out",
-                )  # fmt: skip
+                    where=f"subscription {definition.name!r}",
+                    remedy="leave it out",
+                )
             definitions.append(definition)
         elif isinstance(definition, Location | MessageType | BoxSettings):
             definitions.append(definition)

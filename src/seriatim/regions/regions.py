@@ -1,7 +1,5 @@
 """`Regions`: the boxes of two regions and the journal that both share: define their queues, and publish to both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -164,9 +162,10 @@ class Regions(Closing):
         if is_unsure:
             return None
         raise UsageError(
-            f"the box is neither of the regions {self._name!r}", where=box.access.place,
+            f"the box is neither of the regions {self._name!r}",
+            where=box.access.place,
             remedy="name the box of one of the regions, or other regions",
-        )  # fmt: skip
+        )
 
     def rules(self, queue: str) -> QueueRules:
         """Return both regions' reports on a queue, as the journal has them.
@@ -458,7 +457,6 @@ class Regions(Closing):
             return changes, role.incarnation
 
     def _check_different(self) -> None:
-        """Refuse two regions that are one box."""
         first, second = (
             party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S, anyway=True)
             for party in self._boxes.values()

@@ -4,8 +4,6 @@ The journal's word is the one that counts: a number that isn't confirmed before 
 here.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -172,7 +170,6 @@ class Reserving:
         return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
-        """Write messages to the boxes in reach."""
         whys = []
         for at, region in enumerate(REGIONS):
             age_us = round((time.monotonic() - self._began) * 1_000_000)

@@ -7,8 +7,6 @@ row
 in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -141,14 +139,16 @@ def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kep
 def _check_closed(transaction: Transaction, definitions: Definitions, places: Sequence[SessionNumber]) -> None:
     """Refuse messages of sessions that take none any more. Only after they are written: then nobody closes a session beside that."""
     closed = transaction.maybe(
-        "region_closed", of_queues=[definitions.queues[one.queue].queue_id for one in places],
+        "region_closed",
+        of_queues=[definitions.queues[one.queue].queue_id for one in places],
         of_sessions=[one.session for one in places],
-    )  # fmt: skip
+    )
     if closed is not None:
         raise UsageError(
             f"sessions before {shown(closed.closed_before, 80)} take no messages any more",
-            where=f"session {shown(closed.session, 80)}", remedy="send the message under the key of another session",
-        )  # fmt: skip
+            where=f"session {shown(closed.session, 80)}",
+            remedy="send the message under the key of another session",
+        )
 
 
 # ---- after the commit

@@ -1,7 +1,5 @@
 """Stop a run by SIGINT and SIGTERM: the first signal lets the batch in hand end, the second doesn't."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time
@@ -30,7 +28,6 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether a stop was requested."""
         return self._requested_at is not None
 
     @property
@@ -41,7 +38,6 @@ class Stop:
 
     @property
     def insisted(self) -> bool:
-        """Whether there was a second request."""
         return self._insisted
 
     def wait(self, seconds: float) -> None:

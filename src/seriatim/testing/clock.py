@@ -4,8 +4,6 @@ Nothing in the kernel asks a clock; PostgreSQL is asked for the time. So in a te
 can be moved: see `movable_clock.sql`.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import datetime
 from importlib import resources

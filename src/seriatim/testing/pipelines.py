@@ -118,7 +118,6 @@ def _in_folder(pipeline: Pipeline, frames: Mapping[str, Rows], folder: Path) -> 
 
 
 def _reading(entry: Receive, rows: Rows, folder: Path) -> Receive:
-    """The location with its rows in files of a folder."""
     source = entry.source
     if source.format not in _SUFFIXES:
         raise UsageError(

@@ -5,8 +5,6 @@ another cause than their publisher: their spans are in the trace of the turn, an
 message that filled the hole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -33,8 +31,6 @@ def install() -> None:
 
 
 class Spans:
-    """Traces by OpenTelemetry."""
-
     def published(self, queue: str | None = None) -> Mapping[str, str]:
         """`traceparent`, and perhaps `tracestate`, of the current span; empty without one."""
         carrier: dict[str, str] = {}

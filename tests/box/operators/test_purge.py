@@ -18,7 +18,7 @@ import seriatim as sq
 from seriatim.box.operators import purge
 from seriatim.box.operators.purge import Purgeable, Purged
 from seriatim.box.postgres.statements import statement
-from seriatim.box.views.spool_audit import audit
+from seriatim.box.views.invariants import audit
 from seriatim.cli.main import main
 from seriatim.operations import groups, retention
 from tests.soak import sized

@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.operators.set_aside import SET_ASIDE
-from seriatim.box.views.spool_audit import audit
+from seriatim.box.views.invariants import audit
 from seriatim.operations import dead_letters, groups, invariants, messages, retention, set_aside
 from tests.box.console import BY, ORDER, define, failing, publish, received, rows
 

@@ -21,8 +21,7 @@ from seriatim.operations import schedules
 from seriatim.operations.doctor.box_checks import CHECKS
 from seriatim.operations.grants import grant, revoke
 from seriatim.pipeline.types.schedule import Schedule
-from seriatim.runtime.processes.schedule_clock import ScheduleClock
-from seriatim.runtime.processes.serve import Serve
+from seriatim.runtime.processes.serve import ScheduleClock, Serve
 from tests.box.shop import rows
 from tests.databases import box_with
 

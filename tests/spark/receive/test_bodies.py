@@ -25,8 +25,8 @@ from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
+from seriatim.spark.receive.text_files import XmlElements
 from seriatim.spark.receive.text_lines import LineReader
-from seriatim.spark.receive.xml_elements import XmlElements
 
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 

@@ -1,7 +1,5 @@
 """An application's connection for the box's statements: with the driver's standard cursors and value readers."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any
@@ -15,7 +13,6 @@ from seriatim.box.connection.round_trip import OwnConnection
 
 #: A connection that an application has made, for threads or for asyncio.
 ApplicationConnection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-
 
 #: The class of locks of threads.
 _LOCK = type(threading.Lock())

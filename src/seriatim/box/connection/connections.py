@@ -66,7 +66,6 @@ _SETTINGS: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 
-
 #: Pools of the process that forked this one.
 _OF_OTHERS: list[object] = []
 _FORKED = threading.Lock()

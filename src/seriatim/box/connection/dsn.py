@@ -5,8 +5,6 @@ A DSN may be a PostgreSQL URI or ``key=value`` text (with ``service=`` from ``pg
 only its owner may read. An error shows only the host and the name of the database.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat
@@ -29,7 +27,6 @@ _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=�
 
 
 def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The DSN in libpq's form."""
     if not isinstance(dsn, str):
         raise UsageError(f"{type(dsn).__name__} is not a DSN", remedy=_FORMS)
     text = _from_file(Path(dsn.removeprefix("file:"))) if dsn.startswith("file:") else dsn

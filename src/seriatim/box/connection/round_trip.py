@@ -1,7 +1,5 @@
 """Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator
@@ -47,7 +45,6 @@ _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
     b"to_regprocedure('pg_catalog.pg_logical_emit_message(boolean,text,text,boolean)'), 'EXECUTE'), FALSE)"
 )
-
 
 #: PostgreSQL's booleans; no other requested type is a byte long.
 _BOOLEANS = {b"\0": False, b"\1": True}

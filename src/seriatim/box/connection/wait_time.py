@@ -1,7 +1,5 @@
 """Parse a `wait` argument: how long a call may wait."""
 
-from __future__ import annotations
-
 import math
 
 from seriatim.errors import UsageError, shown

@@ -1,7 +1,5 @@
 """List the activations of queues with their current work. Reads without locks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

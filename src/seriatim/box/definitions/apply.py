@@ -1,7 +1,5 @@
 """Apply a box file, and parse the arguments of `drop`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Refuse to drop a definition that is in use; the error names its user."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 
 from seriatim.box.definitions.change import Kind
@@ -73,9 +71,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
     show that they must not be handed out.
     """
     subscription_id, to = _place_of(before, name)
-    parameters = {
-        "queue_id": before.queues[to].queue_id, "subscription_id": subscription_id,
-    }  # fmt: skip
+    parameters = {"queue_id": before.queues[to].queue_id, "subscription_id": subscription_id}
     waiting = statements.value("collected", **parameters)
     if waiting:
         raise ActionRefused(

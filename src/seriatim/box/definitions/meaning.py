@@ -68,7 +68,6 @@ def _numbers_of(position: bytes) -> list[int]:
 
 
 def position_in(stored: Sequence[int]) -> bytes:
-    """The position in what is stored of an entry."""
     whole = b"".join((number + _HALF).to_bytes(_BYTES, "big") for number in stored[4:])
     return whole[: min(stored[1], MOST_BYTES)]
 

@@ -1,7 +1,5 @@
 """Checks of contracts and services for `define` and `drop`: whether they fit together, and whether they are in use."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from seriatim.box.definitions.change import Definition, Kind
@@ -49,13 +47,15 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
         if after.queue(place).declared.group.by_type is not None:
             raise UsageError(
                 f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
-                where=where, remedy="leave out by_type",
-            )  # fmt: skip
+                where=where,
+                remedy="leave out by_type",
+            )
         if after.queue(place).declared.has_stays:
             raise UsageError(
                 f"queue {service.queue!r} has messages that open or close groups, and dialogs begin and end by themselves",
-                where=where, remedy="leave out opens and closes",
-            )  # fmt: skip
+                where=where,
+                remedy="leave out opens and closes",
+            )
         if not isinstance(policy, Fifo):
             raise UsageError(
                 f"queue {service.queue!r} is {policy.name}, and dialogs are Fifo",

@@ -68,7 +68,6 @@ class FaultResult:
 
     @property
     def will_retry(self) -> bool:
-        """Whether the message is retried automatically."""
         return self.then is Then.RETRY
 
 
@@ -125,9 +124,8 @@ def _note_lost(
     queue = transaction.access.known.current(transaction).queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
-        transaction, queue, lost.token, expired=lost.has_expired,
-        patience_ms=max(1, round(patience_s * 1000)),
-    ):  # fmt: skip
+        transaction, queue, lost.token, expired=lost.has_expired, patience_ms=max(1, round(patience_s * 1000))
+    ):
         return None
     if not noting.lock(patience_s):
         return None
@@ -251,5 +249,4 @@ class _Noting:
 
 
 def _kept(text: str) -> str:
-    """Text that PostgreSQL can store."""
     return text[:_LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")

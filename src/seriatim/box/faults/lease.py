@@ -87,7 +87,6 @@ class HeldLease:
         transaction.do("complete_entries", **self._ends.between(self.done, self.done + count).done())
 
     def settled(self, count: int) -> None:
-        """Note that the completion was committed."""
         self.done += count
 
     def take_back(self, transaction: Transaction) -> Delivery:

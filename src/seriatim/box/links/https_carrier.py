@@ -1,7 +1,5 @@
 """HTTPS to the listening process of the other box: it carries frames there and answers back."""
 
-from __future__ import annotations
-
 import os
 import ssl
 import time

@@ -1,7 +1,5 @@
 """Bodies and properties that operators have edited. The published ones stay in the spool."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convert rows of the box to received messages."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -19,7 +17,6 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
     "double": float,
     "timestamp": datetime.fromisoformat,
 }
-
 
 #: Kept: `json.loads` would make one at each call with an option.
 _PROPERTIES = json.JSONDecoder(parse_float=Decimal)

@@ -5,8 +5,6 @@ The kernel decides what an action does; this module decides when to wait for a l
 the messages in hand, and the operator doesn't wait for a handler. Until then the group shows the request.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -176,9 +174,7 @@ def retry_messages(
     if body is not None and goes:
         edit(transaction, read_definitions(transaction), queue, goes[0].failed(), body, by.actor)
         details[0]["edited_bytes"] = len(body)
-    numbers = log_each(
-        transaction, by, Action.RETRY, queue=name, groups=[one.group for one in goes], details=details
-    )  # fmt: skip
+    numbers = log_each(transaction, by, Action.RETRY, queue=name, groups=[one.group for one in goes], details=details)
     done: dict[str, Operation | ActionRefused] = {}
     for one, number in zip(goes, numbers, strict=True):
         done[one.message_id] = _of_one(number, Action.RETRY, name, one.group, _state_of(one))
@@ -186,11 +182,12 @@ def retry_messages(
         if message_id not in done:
             several = len(found.get(message_id, ())) > 1
             done[message_id] = ActionRefused(
-                f"messages of several id spaces have the id {shown(message_id)}" if several
+                f"messages of several id spaces have the id {shown(message_id)}"
+                if several
                 else f"message {shown(message_id)} is not faulted or postponed, and waits for no attempt",
                 where=f"queue {name!r}",
                 remedy="retry them with --edits" if several else f"see {command('messages', 'show', of=message_id)}",
-            )  # fmt: skip
+            )
     return done
 
 
@@ -208,7 +205,6 @@ def _of_one(number: int, action: Action, queue: str, group: str, before: GroupSt
 
 
 def _state_of(one: StoppedMessage) -> GroupState:
-    """The state that a message by itself shows."""
     return GroupState.FAULTED if one.is_faulted else GroupState.READY
 
 

@@ -1,7 +1,5 @@
 """Say which a disabled box is: the original, moved to another server, or a copy, which gets a new id."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 

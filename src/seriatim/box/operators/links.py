@@ -1,7 +1,5 @@
 """Pairs of boxes: who speaks as which box here, and the end of a pair."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +40,6 @@ class Admission:
 def accept(
     transaction: Transaction, by: Operator, name: str, principal: Principal, box: str, may: Admission, *, replace: bool
 ) -> None:
-    """Let a principal speak as another box."""
     checked_name(name, "a link's name")
     try:
         peer = UUID(str(box))

@@ -1,7 +1,5 @@
 """Pause schedules, and let them go on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """List, requeue and delete set-aside and unrouted messages. For dead letters see `dead_letters.py`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -17,7 +15,6 @@ from seriatim.kernel.operators.requeue import RequeuePosition
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "void", "unrouted")
 #: What can be put back: the others never were in a group.
 REQUEUED = ("late", "duplicate", "rejected")
-
 
 #: A place in the list of what was set aside: when that was, the message's arrival and position, and the number of its entry, or 0.
 ListPlace = tuple[datetime, int, int, int]
@@ -57,7 +54,6 @@ class SetAside:
 
     @property
     def place(self) -> ListPlace:
-        """Its place in the list."""
         return self.since, self.arrival_id, self.position, self.entry_id or 0
 
 

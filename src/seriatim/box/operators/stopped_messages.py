@@ -1,7 +1,5 @@
 """Messages that stop themselves alone, in an `Unordered` queue: postponed, waiting for an attempt or, with a gate, faulted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,8 +12,6 @@ from seriatim.pipeline.types.message import Message
 
 @dataclass(frozen=True, slots=True)
 class StoppedMessage:
-    """A message that stops itself alone."""
-
     entry_id: int
     group: str
     message_id: str

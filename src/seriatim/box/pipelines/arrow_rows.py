@@ -3,8 +3,6 @@
 This module has the columns and their types. It doesn't know Spark, and of queries only the form of their rows.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -159,7 +157,6 @@ def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a property's type."""
     digits = _DECIMAL.fullmatch(kind)
     return pa.decimal128(int(digits[1] or 10), int(digits[2] or 0)) if digits else _PLAIN[kind]
 

@@ -5,8 +5,6 @@ with each key; the last transaction records it for the whole batch. So an interr
 and a batch of many dialogs doesn't lock all of them at once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,8 +37,6 @@ _DIALOGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The dialogs of a pipeline."""
-
     #: The service where they begin; its queue gets the answers.
     from_service: str
     #: The other service; messages wait while it doesn't exist.
@@ -54,8 +50,6 @@ class Speaker:
 
 
 class DialogStaging(Staging):
-    """Write one sink of a pipeline into dialogs."""
-
     def __init__(
         self,
         dsn: str | None = None,

@@ -180,7 +180,6 @@ class PipelineFeed(Closing):
             return self._cut(transaction, name, _PART_MESSAGES * 8)
 
     def read_now(self, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """The messages of a part of the present content."""
         if self._name is None:
             return self._rows("read_spool", part, properties, ordered=False)
         return self._rows("read_queue", part, properties)
@@ -439,7 +438,6 @@ class _Pace:
         return min(left // self._largest, _GROUPS) or 1 if self._largest else 1
 
     def see(self, handed: Sequence[HandedMessages]) -> None:
-        """Learn from the result of a turn."""
         self._largest = max([self._largest, *(len(hand_out.entry_ids) for hand_out in handed)])
 
 

@@ -14,8 +14,6 @@ parts          attachments, if they are structs; otherwise a property
 An invalid row stops nothing: it is kept, as far as possible, with the reason.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,8 +40,6 @@ _JSON = json_reader()
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The mapping from rows to messages."""
-
     type: str | None = None
     #: The column with the groups, if the rows go straight into a queue; None: as the queue declares.
     group: str | None = None

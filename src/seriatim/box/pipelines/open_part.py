@@ -3,8 +3,6 @@
 Nobody sees a message without a ticket. Its arrival gets one when the part is merged, so bodies are written once.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -64,8 +62,6 @@ class EntryColumns:
 
 
 class OpenPart:
-    """A part of a batch that is being staged."""
-
     def __init__(self, transaction: Transaction, part_id: int, number: int) -> None:
         self.transaction = transaction
         self.part_id = part_id
@@ -177,7 +173,6 @@ def message_columns(columns: Mapping[str, Any]) -> MessageColumns:
 
 
 def entry_columns(entries: Entries) -> EntryColumns:
-    """The columns of entries."""
     subscriptions = {text: array_of(_numbers(text)) for text in set(entries.subscriptions)}
     meanings: Field = None
     if entries.meanings is not None:

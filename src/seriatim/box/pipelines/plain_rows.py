@@ -5,8 +5,6 @@ have, for queues that need nothing but a group and a number. All others become m
 reasons. A test compares both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from json.encoder import encode_basestring
@@ -74,7 +72,6 @@ class _Rows:
         }
 
     def columns(self) -> tuple[MessageColumns, EntryColumns]:
-        """The columns of the messages and of their entries."""
         if "context" in self._columns:
             raise _OddError
         contexts = self._contexts()
@@ -111,7 +108,6 @@ class _Rows:
 
     @cached_property
     def _declared(self) -> Mapping[str, str]:
-        """The properties that all messages may have."""
         kinds = self._types.unique().to_pylist()
         if FAILURE in kinds or (declared := self._router.plain_properties(kinds)) is None:
             raise _OddError
@@ -161,7 +157,6 @@ class _Rows:
         )  # fmt: skip
 
     def _entries_of(self, queue: BoxQueue, rows: Ints, subscription_ids: Ints) -> tuple[Any, ...]:
-        """The columns of the entries in a queue."""
         one = queue.declared
         if not self._router.is_plain(one.name) or not _is_plain(one):
             raise _OddError
@@ -182,14 +177,12 @@ class _Rows:
         return rows, np.full(n, queue.queue_id, np.int32), groups, sequences, sizes, by
 
     def _taken(self, name: str, rows: Ints) -> pa.Array:
-        """The values of a column at some rows."""
         if name not in self._columns or (name in OWN and name != "location"):
             raise _OddError
         column = self._columns[name]
         return column if len(rows) == self._n else column.take(pa.array(rows))
 
     def _values(self, name: str, kind: Type) -> Values:
-        """A property as filters take it."""
         every = np.ones(self._n, np.bool_)
         match name:
             case "type":
@@ -264,7 +257,7 @@ def _fits(column: pa.Array, kind: str | None) -> bool:
         (kind == "string" and _is_text(column))
         or (kind == "long" and pa.types.is_signed_integer(column.type))
         or (kind == "boolean" and pa.types.is_boolean(column.type))
-    )  # fmt: skip
+    )
 
 
 def _quoted(column: pa.Array) -> pa.Array:

@@ -5,8 +5,6 @@ transaction. A batch that is in the box already is ignored, and parts of failed 
 routed when they are staged; the merge routes them again if the definitions have changed.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -167,7 +165,6 @@ class Staging(Closing):
             transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
-        """Close the box."""
         self._connections.close()
 
     def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
@@ -229,7 +226,6 @@ class Staging(Closing):
     def _stage(
         self, part: OpenPart, rows: pa.RecordBatch, made_up: Callable[[int], str], definitions: Definitions
     ) -> None:
-        """Stage rows behind the earlier ones."""
         queue = None if self._queue is None else definitions.queue(self._queue)
         if (columns := plain_columns(rows, self._incoming, self._router(definitions), queue)) is not None:
             part.add(*columns)

@@ -8,8 +8,6 @@ seriatim. A box stores the checksums of its migrations, and of each set of funct
 different build is detected.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
@@ -166,7 +164,6 @@ def fresh_sql(schema: str) -> str:
 
 
 def _everything() -> str:
-    """The template that makes a box."""
     steps = [
         "CREATE SCHEMA {schema};", *(routine.text for routine in of_tables()), *(migration.text for migration in migrations()),
         *(routine.text for routine in routines()), *rules(), _rights(), _records(migrations()),
@@ -182,7 +179,6 @@ def _rights() -> str:
 
 
 def _records(applied: Sequence[Migration]) -> str:
-    """Return the template that records the versions of the box."""
     rows = ",\n    ".join(f"({migration.number}, '{migration.name}', '{migration.checksum}')" for migration in applied)
     names = ", ".join(f"'{name}'" for name in _names())
     migrated = f"INSERT INTO {{schema}}.migrations (number, name, checksum) VALUES\n    {rows};\n" if rows else ""

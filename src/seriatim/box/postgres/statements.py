@@ -7,8 +7,6 @@ calls in the source with PostgreSQL's catalogue.
 A text that several files share is a part, a file in ``sql/parts/``: see `template.with_parts`.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import namedtuple
@@ -31,7 +29,6 @@ _Row = TypeVar("_Row")
 
 #: Arguments with bytes, or lists of bytes, have such names; no others do. They are sent in the binary format.
 _BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
-
 
 #: Tables with a view ``seen_…``, which has the rows of the queues that a role sees.
 SEEN = (

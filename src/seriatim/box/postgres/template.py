@@ -7,8 +7,6 @@ which begins at 1. ``{NEVER}`` is one of the kernel's constants. ``{DIALOG_RULES
 ``{SHOWN_STATES}`` the branches of a `CASE` by its table of states. All other braces are SQL's own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib import resources
@@ -70,7 +68,6 @@ def for_schema(text: str, schema: str) -> bytes:
 
 
 def checked_schema(schema: str) -> str:
-    """The name of a box's schema."""
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
             f"{shown(schema)} can't be the schema of a message box",

@@ -1,7 +1,5 @@
 """Translate the driver's errors to seriatim's; no other module does so."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -89,8 +87,6 @@ _CLASSES: Mapping[str, tuple[type[SeriatimError], str]] = {
 
 
 class KnownVersion(Protocol):
-    """The version of a box as a process has found it."""
-
     def changed_to(self) -> str | None:
         """Return the box's present state in words; None: it is unchanged, or can't be read now."""
 

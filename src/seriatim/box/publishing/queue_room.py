@@ -1,7 +1,5 @@
 """Room in queues with `max_messages`: a publisher waits for room or is refused."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -109,7 +107,6 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
 
 
 def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:
-    """The parameters that select staged entries."""
     roles_own = sorted(router_of(definitions).roles_own)
     return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
 

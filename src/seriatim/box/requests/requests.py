@@ -269,7 +269,6 @@ def _publish(access: Access, request: Request) -> Pending:
 
 
 def _look(access: Access, wanted: Awaited) -> Found:
-    """What there is of a request now."""
     with access.transaction() as transaction:
         found = found_of(transaction, [wanted], None).get(0)
     if found is None:

@@ -3,8 +3,6 @@
 A waiting caller has no connection. The thread also routes what was published through SQL, as receivers do: a reply may be among it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError
@@ -26,8 +24,6 @@ _LARGEST = 16 * 1024
 
 
 class RepliesThread(ListeningThread):
-    """Looks for the replies of all callers."""
-
     def __init__(self, more: Callable[[], AbstractContextManager[Opened]]) -> None:
         super().__init__(more)
         #: The callers, each with the role as which it asks, and what it waits for.

@@ -7,8 +7,6 @@ server. It restarts a server that dies while it is used. If the supervisor itsel
 It is started by its path and uses the standard library only, so that it starts fast.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import json
@@ -32,7 +30,6 @@ _PR_SET_PDEATHSIG = 1
 #: Bytes at the end of the heap that a process of the server keeps, though it needs them only for the next statement: by default the C
 #: library returns them after each, and gets them again from the kernel, empty (see mallopt(3)).
 _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "1048576", "MALLOC_MMAP_THRESHOLD_": "4194304"}
-
 
 #: A server's files in the folder of its socket; nothing else is removed there.
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")

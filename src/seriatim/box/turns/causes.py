@@ -4,8 +4,6 @@ A result carries the id of its cause, and what both belong to. A result of a mes
 message's place there, so it also carries the message's origin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +33,6 @@ class Causes:
 
     @property
     def lead_to_gate(self) -> bool:
-        """Whether the messages in hand are on the way to a gate."""
         return self._origin_of is not None
 
     def begin(self, messages: Sequence[Received]) -> None:

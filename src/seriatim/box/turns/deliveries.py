@@ -1,7 +1,5 @@
 """`Deliveries`: make deliveries of the messages that a turn hands out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

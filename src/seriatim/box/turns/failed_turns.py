@@ -1,7 +1,5 @@
 """Set groups apart at which a turn fails, so that a receiver goes on with the others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """`TurnReading`: read the data of a turn of locked groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The status of a box: version, sizes, next numbers. Reads without locks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from datetime import datetime
 

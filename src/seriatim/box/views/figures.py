@@ -1,7 +1,5 @@
 """Read all figures of a box in one statement, whose cost doesn't grow with the box. Reads without locks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from psycopg import errors

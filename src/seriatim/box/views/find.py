@@ -1,7 +1,5 @@
 """Find an order: by a message id, a group's key or the value of a property, wherever it is. Reads without locks."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +19,6 @@ from seriatim.pipeline.text.storable import checked_text
 
 #: Text that may be a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
-
 
 #: No id that begins with a text is above that text and this, in any order of letters.
 _ABOVE = "zzzz"

@@ -1,15 +1,28 @@
 """Check the laws of a running box, without locks: for `seriatim doctor` and for tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import errors
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.spool_audit import audit
 from seriatim.pipeline.text.counted import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A violation of the law of the spool: the fault, and the message (`arrival_id`, `position`)."""
+
+    problem: str
+    arrival_id: int
+    position: int
+
+
+def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
+    """The violations of the law of the spool, with a limit for each kind; empty if all is well. Every reference has its message and every
+    message its ticket; a message that nothing refers to is noted for the clean-up. Reads all of it, in one statement and without locks.
+    """
+    return transaction.rows("audit_references", Problem, most=most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,5 @@
 """Find messages: the queues that have them, held or set aside with the reason, or unrouted. Reads without locks."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -139,8 +137,9 @@ _MOST_AT_ONCE, _MOST_READ = 2_000, 20_000
 _TABLE_OF = {
     **dict.fromkeys(("arrived", "held", "queued", "in_hand", "faulted"), "entries"),
     **dict.fromkeys(("late", "duplicate", "invalid", "rejected", "dead", "void"), "aside"),
-    "done": "history", "unrouted": "unrouted",
-}  # fmt: skip
+    "done": "history",
+    "unrouted": "unrouted",
+}
 
 
 def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:

@@ -137,9 +137,7 @@ def trace_message(
     """The steps of one message, in order; and those of the messages from which it results, and that result from it. `within`: its results
     are looked for among so many messages that came after it; None: among all.
     """
-    named: dict[str, object] = {
-        "message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None,
-    }  # fmt: skip
+    named: dict[str, object] = {"message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None}
     places = _places(transaction, named)
     check_one_space(message_id, {place.id_space for place in places})
     faults = faults_of(transaction, FaultFilter(message_id=message_id, limit=_MOST))

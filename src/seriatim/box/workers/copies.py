@@ -3,8 +3,6 @@
 A group's next number is raised here by the journal's answers; nothing else skips numbers in such a queue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -53,9 +51,8 @@ class WaitingCopy:
 def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> int:
     """End leases of copies, in two statements for any number of them."""
     note_over(
-        transaction, queue,
-        {end.lease.delivery.group or "": end.through for end in ends if end.through is not None},
-    )  # fmt: skip
+        transaction, queue, {end.lease.delivery.group or "": end.through for end in ends if end.through is not None}
+    )
     if not ends:
         return 0
     ended = transaction.value(
@@ -97,9 +94,7 @@ def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, 
 
 def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: int) -> list[WaitingCopy]:
     """The groups that wait for a missing number, in the order of their keys."""
-    rows = transaction.rows(
-        "copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most
-    )  # fmt: skip
+    rows = transaction.rows("copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most)
     return [WaitingCopy(*row) for row in rows]
 
 

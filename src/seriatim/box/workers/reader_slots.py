@@ -4,8 +4,6 @@ A connection holds a slot. The slot is free when the connection is gone: at once
 ten seconds after the loss of its machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -34,7 +32,6 @@ class Slots(Closing):
         self._taken: dict[int, set[int]] = {}
 
     def look(self) -> list[Activated]:
-        """The present activations of the box."""
         with self._connected() as connection:
             return activations_of(Statements(connection, self._schema))
 

@@ -1,7 +1,5 @@
 """``seriatim box``: set up a message box and look after it."""
 
-from __future__ import annotations
-
 import click
 from rich.console import Console
 
@@ -10,11 +8,11 @@ from seriatim.box.connection.connections import FOLDER
 from seriatim.box.operators.purge import Purgeable, Purged
 from seriatim.box.postgres.migrate import fresh_sql
 from seriatim.box.server.embedded import trust
+from seriatim.box.tick import Tick
 from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 from seriatim.cli.commands.apply import apply
 from seriatim.cli.commands.box_identity import IDENTITY, enable, identity_lines, new_id
 from seriatim.cli.commands.grants import grant, grants, revoke
-from seriatim.cli.commands.tick import tick
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box, which_box, which_schema
 from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option, print_object, print_rows
@@ -66,6 +64,40 @@ STATUS: Table[BoxStatus] = Table(
 
 #: Singular and plural.
 _ENTRY = ("entry of the history", "entries of the history")
+
+TICK: Table[Tick] = Table(
+    "A tick",
+    *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"),
+    row="seriatim.box.tick:Tick",
+)
+
+
+@click.command("tick")
+@click.option(
+    "--now",
+    "at_once",
+    is_flag=True,
+    help="First count from now what waits by a time of the database's clock when that was ahead.",
+)
+@json_option("Print one JSON object.", TICK)
+@on_box
+def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
+    """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
+    groups and dialogs, and retry faulted groups.
+    """
+    done = box.tick(at_once=at_once)
+    click.echo(
+        as_json(TICK.object_of(done))
+        if json_
+        else f"routed {counted(done.routed, 'message')}, judged {counted(done.groups, 'group')}, "
+        f"fired the timers of {counted(done.dialogs, 'dialog')}, "
+        f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
+        + (f"; {done.put_right:,} that waited by a clock that was ahead count from now" if at_once else "")
+    )
+    for one in done.failed:
+        click.echo(f"failed: {one}", err=True)
+    if done.failed:
+        click.get_current_context().exit(1)
 
 
 @click.group("box", cls=Commands)

@@ -1,7 +1,5 @@
 """``seriatim bulk``: list and show actions on many groups that the box keeps, follow one, begin one, or cancel one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -104,7 +102,6 @@ def act_in_bulk(
 
 
 def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
-
     number = found.bulk_id
     if waits:
         try:
@@ -133,7 +130,6 @@ def _last(steps: Iterable[BulkOperation]) -> BulkOperation:
 
 
 def _tell(box: MessageBox, found: BulkOperation) -> None:
-
     number, action = found.bulk_id, found.action.replace("_", "-")
     if found.refused or found.changed:
         left_out = operations.bulk_groups(box, number, result="not done", limit=_TOLD)

@@ -1,7 +1,5 @@
 """``seriatim dead-letters``: list, requeue and delete dead letters."""
 
-from __future__ import annotations
-
 import click
 
 from seriatim.box.box import MessageBox
@@ -24,7 +22,6 @@ from seriatim.pipeline.text.counted import counted
 
 _ALL = 100_000
 
-
 _DONE: Table[dict[str, object]] = Table(
     "The result for dead letters",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
@@ -34,7 +31,6 @@ _DONE: Table[dict[str, object]] = Table(
     Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
     Column("dead_letters", None, rows=DEAD_LETTERS, optional=True, meaning="of a dry run: the dead letters"),
 )
-
 
 _choosing = options_of(operations.dead_letters, without=("limit",))
 #: The options of a command on many dead letters.
@@ -102,7 +98,6 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
 
 
 def _line(one: Requeued | Refused) -> str:
-
     if isinstance(one, Refused):
         return f"{one.queue}, group {one.group}: refused, {one.why}"
     letter = one.letter

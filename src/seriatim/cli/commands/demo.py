@@ -152,7 +152,6 @@ def _write(folder: Path, feed: DemoFeed) -> None:
 
 
 def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
-
     pipeline = pipeline_file.load(path)
     from seriatim.runtime.pipelines.run import run  # noqa: PLC0415 - Spark is slow to import
 

@@ -116,7 +116,6 @@ def still_working(box: MessageBox) -> Iterator[None]:
 
 
 def _publish(box: MessageBox) -> int:
-
     box.define(
         sq.MessageType("order", properties={"customer": "string", "number": "long"}),
         sq.Queue(QUEUE, policy=sq.Standard(), group="customer", sequence="number"),
@@ -134,7 +133,6 @@ def _publish(box: MessageBox) -> int:
 
 
 def _order(customer: str, number: int, amount: str) -> Message:
-
     return Message(type="order", body=_body(amount), context={"customer": customer, "number": number})
 
 
@@ -199,7 +197,6 @@ def _tell_stopped(console: Console, box: MessageBox) -> str:
 
 
 def _mend(box: MessageBox) -> None:
-
     groups.retry(box, QUEUE, BAD_GROUP, body=_body("10"), actor="demo", reason="ten is 10")
 
 

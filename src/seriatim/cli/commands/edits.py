@@ -1,7 +1,5 @@
 """``seriatim group retry --edits``: retry the messages of a file, each with its own edits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import IO
@@ -82,7 +80,6 @@ def _tell_faults(plan: Plan) -> None:
 
 
 def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
-
     goes = [one for one in plan.planned if isinstance(one, PlannedRetry)]
     left = [one for one in plan.planned if not isinstance(one, PlannedRetry)]
     if json_:
@@ -103,7 +100,6 @@ def _counts(messages: Sequence[PlannedRetry | Retried]) -> str:
 
 
 def _line(one: Retried | NotRetried) -> str:
-
     place = f"{one.queue}, group {one.group}" if one.queue else one.message_id
     if isinstance(one, NotRetried):
         return f"{place}: not retried, {one.why}"

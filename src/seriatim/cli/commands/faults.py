@@ -1,7 +1,5 @@
 """``seriatim faults``: list the failures of handlers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

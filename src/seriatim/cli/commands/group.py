@@ -1,7 +1,5 @@
 """``seriatim group``: show one group, and act on it or on many."""
 
-from __future__ import annotations
-
 from typing import IO
 
 import click
@@ -63,12 +61,13 @@ def resume(command: GroupCommand) -> None:
     group,
     Action.RETRY,
     click.option(
-        "--edits", type=click.File("rb"),
+        "--edits",
+        type=click.File("rb"),
         help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     ),
     dry_run="With --all or --edits: change nothing; list what would be done.",
     tables=[EDITED],
-)  # fmt: skip
+)
 def retry(command: GroupCommand, *, edits: IO[bytes] | None) -> None:
     """Retry the message at which a faulted group stopped.
 

@@ -1,7 +1,5 @@
 """``seriatim health``: say by the exit code whether a box, or a process, is well; for containers and monitors."""
 
-from __future__ import annotations
-
 import json
 
 import click

@@ -1,7 +1,5 @@
 """``seriatim journal``: what the journal of two regions knows, and what an operator does there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -426,9 +424,10 @@ def _known(path: Path) -> dict[str, dict[str, int]]:
                 of_queue[session] = max(through, of_queue.get(session, through))
             case _:
                 raise UsageError(
-                    "the line isn't what a recovery needs", where=f"{path}:{at}",
+                    "the line isn't what a recovery needs",
+                    where=f"{path}:{at}",
                     remedy='{"queue": "status", "session": "1Z999", "through": 7}',
-                )  # fmt: skip
+                )
     return found
 
 

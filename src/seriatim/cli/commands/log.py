@@ -1,7 +1,5 @@
 """``seriatim log``: list the operator logs of a message box and of pipelines."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """``seriatim messages``: list and show messages; requeue, resubmit or delete those that were set aside."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -313,7 +311,6 @@ def _perhaps_more(found: list[SetAside]) -> None:
 
 
 def _put_back(one: PutBack | Refused) -> str:
-
     if isinstance(one, Refused):
         return f"{one.queue}, group {one.group}: refused, {one.why}"
     where = f"{one.message.queue}, group {one.message.group}: {one.message.message_id}"

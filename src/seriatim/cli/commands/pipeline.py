@@ -1,7 +1,5 @@
 """``seriatim pipeline``: what is done with a whole pipeline."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -22,7 +20,6 @@ MOVED: Table[dict[str, object]] = Table(
     Column("buckets", None, kind="int", meaning="the number that it has now"),
     Column("moved", None, kind="bool", meaning="false: nothing was done"),
 )
-
 
 _DRAINED: Table[dict[str, object]] = Table(
     "A pipeline that was drained",

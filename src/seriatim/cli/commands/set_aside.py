@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 #: How many people see unless they say.
 _LIMIT = 100
 
-
 #: As the pipeline has written it.
 WRITTEN: Table[dict[str, Any]] = Table(
     "A message that a pipeline did not release",

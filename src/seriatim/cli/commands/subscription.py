@@ -1,7 +1,5 @@
 """``seriatim subscription``: start, stop and unenlist subscriptions."""
 
-from __future__ import annotations
-
 import click
 
 from seriatim.box.box import MessageBox

@@ -32,7 +32,6 @@ _GIB, _MIB = 2**30, 2**20
 
 
 def _period(seconds: float | None) -> str | None:
-
     return None if seconds is None else period_of(seconds)
 
 
@@ -97,7 +96,6 @@ def top(*, once: bool, every: float, dsn: str | None, schema: str, json_: bool) 
 
 
 def _print_once(box: MessageBox, *, json_: bool) -> None:
-
     found = overview(box)
     if json_:
         click.echo(as_json(_OVERVIEW.object_of(found)))
@@ -149,7 +147,6 @@ def _rate(found: Overview, before: Overview | None) -> str:
 
 
 def _show(box: MessageBox, every: float) -> None:
-
     before: Overview | None = None
     shown: RenderableType = ""
     with Live(shown, screen=True, auto_refresh=False) as live:
@@ -185,5 +182,4 @@ def _cell(value: Any, *, estimated: bool) -> str:
 
 
 def _away(why: str, shown: RenderableType) -> RenderableType:
-
     return Group(Text(in_line(f"the box can't be seen: {why}"), style="bold red"), shown)

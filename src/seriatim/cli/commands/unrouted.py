@@ -1,7 +1,5 @@
 """``seriatim unrouted``: list the messages of a pipeline or a message box that matched no destination."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -57,7 +55,6 @@ def unrouted(
 
 
 def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, by: dict[str, str] | None) -> None:
-
     if by is not None and limit is not None:
         raise UsageError("--resubmit resubmits all messages", remedy="leave --limit out")
     with opened(dsn, schema) as box:

@@ -1,7 +1,5 @@
 """``seriatim work``: run worker processes on queues until they are stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

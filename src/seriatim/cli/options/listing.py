@@ -1,7 +1,5 @@
 """The options of lists, and whole commands that list: they come from the function that reads the list."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any
@@ -24,7 +22,6 @@ class FilterOption(click.Option):
 
 
 def options_of(reads: Callable[..., Any], *, without: Collection[str] = ()) -> Callable[[_Command], _Command]:
-    """The options of the filters that a function takes."""
 
     def with_them(command: _Command) -> _Command:
         for name, (one, default) in reversed(offered(reads).items()):

@@ -1,7 +1,5 @@
 """Several options and arguments as one decorator."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Options that the commands for workers share, ``work`` and ``serve``."""
 
-from __future__ import annotations
-
 import click
 
 from seriatim.cli.options.together import together
@@ -20,7 +18,6 @@ metrics = click.option(
 no_wait = click.option(
     "--no-wait", is_flag=True, help="End with exit code 5 if the database is away (default: wait for it)."
 )
-
 
 #: The options ``transient``, ``business``, ``log_level``, ``log_format``, ``metrics`` and ``no_wait``.
 worker_options = together(

@@ -1,7 +1,5 @@
 """The progress of a command that acts on many things: a bar on standard error, at a terminal only."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -52,6 +50,5 @@ def shown_share(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, in
 
 
 def _bar(what: str) -> Progress:
-
     columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)

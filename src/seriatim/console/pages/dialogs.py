@@ -1,7 +1,5 @@
 """Dialogs, a line for each side; and what waits for transmission."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page
@@ -31,7 +29,6 @@ _TABLE = DIALOGS.extended(
         "why its messages wait, how far another box has acknowledged them, or the error with which it was ended",
     ),
 )
-
 
 PAGE = list_page(
     "dialogs",

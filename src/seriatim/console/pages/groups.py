@@ -1,7 +1,5 @@
 """The groups that stand still, grouped by the reason; or all groups that a filter finds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

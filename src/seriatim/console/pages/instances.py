@@ -1,7 +1,5 @@
 """Instances that run or are suspended."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A group of a pipeline: its state, the numbers that it misses, and the buttons, each a command to the pipeline."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from seriatim.console.page import Answer, Asked, Page
@@ -47,7 +45,7 @@ def _read(asked: Asked) -> Answer:
         "done": next((one for one in log if one.operation_id == asked.query.get("done")), None),
         # What asks the run has a batch made of that, after which a live page would ask again.
         "is_live": reported is not None,
-    }  # fmt: skip
+    }
     return Answer(GROUP.object_of(view), title=f"Group {key}", values=values)
 
 

@@ -99,8 +99,6 @@ def type_from(written: str) -> Type:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """The message's property of that name."""
-
     name: str
     type: Type
 

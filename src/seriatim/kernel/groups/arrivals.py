@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from seriatim.kernel.groups.state import NOTHING
-from seriatim.kernel.values.columns import Columns, Ints, empty_ints
+from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
+from seriatim.kernel.values.outcome import Disposition, Reason
 
 #: The size of a message that doesn't give the size of its set.
 NOT_SAID = NOTHING
@@ -53,3 +55,15 @@ class Arrivals(Columns):
     def empty(cls) -> Arrivals:
         none = empty_ints()
         return cls(none, none, none, none, none, none, none)
+
+
+def undecided(arrivals: Arrivals) -> tuple[Ints, Ints, Callable[[Bools, Disposition, Reason | Ints], None]]:
+    """The disposition and reason of each, all HELD; and a function that marks those that nothing has marked before."""
+    disposition, reason = np.full(len(arrivals), int(Disposition.HELD), np.int64), empty_ints(len(arrivals))
+
+    def mark(where: Bools, fate: Disposition, why: Reason | Ints) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where] = fate
+        reason[where] = why[where] if isinstance(why, np.ndarray) else int(why)
+
+    return disposition, reason, mark

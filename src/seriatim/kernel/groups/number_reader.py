@@ -3,8 +3,6 @@
 In memory, where names are keys of the value, and filters are keys or functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -87,11 +85,9 @@ class NumberReader:
         return Read(Reason.NONE, weight=weight, position=position)
 
     def is_bare(self, value: Any) -> bool:
-        """Whether a message has no number."""
         return self.holds(self._says.restarts, value) or self.holds(self._says.unnumbered, value)
 
     def is_void(self, value: Any) -> bool:
-        """Whether a message leaves nothing."""
         return not self._weight(value)
 
     def holds(self, what: Field | None, value: Any) -> bool:

@@ -3,8 +3,6 @@
 The rules are on the page ``docs/reference/numbers.md``; they are computed in ``policies/numbers.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from collections.abc import Sequence as List
 from dataclasses import KW_ONLY, dataclass, fields
@@ -156,8 +154,9 @@ def with_numbers(policy: Policy, sequence: Sequence | None) -> Policy:
         its = "by" if isinstance(sequence.by, tuple) else "format"
         raise PolicyError(
             'Sequence: only BestEffort(by="position") orders by such a position',
-            remedy="name one number, or take that policy", argument=(its, "policy"),
-        )  # fmt: skip
+            remedy="name one number, or take that policy",
+            argument=(its, "policy"),
+        )
     if isinstance(policy, BestEffort):
         return policy if sequence.modulus is None else BestEffortNumbers(**_its(policy), modulus=sequence.modulus)
     if not isinstance(policy, Standard) or not (policy.gathers or set(said) - {"void"}):
@@ -173,7 +172,6 @@ def by_position(policy: Policy) -> bool:
 
 
 def _kinds_for(rule: str) -> tuple[type[Any], ...]:
-    """The policies that have a rule."""
     if rule in _OF_STANDARD:
         return (Standard,)
     if rule == "modulus":

@@ -169,7 +169,6 @@ class Ranges(Columns):
     KEPT: ClassVar[int] = 64
 
     def contain(self, group: Ints, sequence: Ints) -> Bools:
-        """The numbers that lie in a range of their group."""
         if not len(self) or not len(group):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
@@ -320,7 +319,6 @@ class Sights(Columns):
 
     @property
     def sequence(self) -> Ints:
-        """The key by which a run is found."""
         return self.first
 
     @classmethod
@@ -406,7 +404,6 @@ class Lives(Columns):
 Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
 Runs = TypeVar("Runs", Ranges, Sights)
 
-
 _NO_RANGES = Ranges(empty_ints(), empty_ints(), empty_ints())
 
 
@@ -453,7 +450,6 @@ class State:
         return len(self.groups)
 
     def with_groups(self, **columns: Ints) -> State:
-        """The same state with some columns of its groups replaced."""
         return self.having(self.groups.with_columns(**columns))
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
@@ -475,11 +471,9 @@ class State:
         return replace(self, remembered=self.remembered.and_last(more, count, len(self))) if len(more) else self
 
     def with_sights(self, sights: Sights) -> State:
-        """The same state with what regions have shown."""
         return replace(self, sights=sights)
 
     def with_lives(self, **columns: Ints) -> State:
-        """The same state with some columns of its lives replaced."""
         return replace(self, lives=self.known_lives.with_columns(**columns))
 
     @property
@@ -538,9 +532,9 @@ class State:
         offsets = np.cumsum([0] + [len(part) for part in parts]).tolist()
 
         def joined(kind: type[Rows], tables: Iterable[Rows]) -> Rows:
-            return kind.concat([
-                one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)
-            ])  # fmt: skip
+            return kind.concat(
+                [one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)]
+            )
 
         return cls(
             Groups.concat([part.groups for part in parts]),

@@ -1,7 +1,5 @@
 """The states of a group: the table that code, operators and docs share. What operators do in them: ``verbs.py``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -29,8 +27,6 @@ TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_
 
 
 class Fact(StrEnum):
-    """The facts behind the state of a group."""
-
     CLOSED = "closed"
     COMPLETE = "complete"
     SUSPENDED = "suspended"

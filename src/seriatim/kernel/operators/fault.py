@@ -6,8 +6,6 @@ names), and fails at once; or it is an error in the handler's own code, and is t
 data and the time (`Misuse`), as where a handler returns text or commits, fails at once, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
@@ -34,8 +32,6 @@ _BUG_ATTEMPTS = 2
 
 
 class FaultKind(StrEnum):
-    """The kind of a handler's failure."""
-
     #: Something was away, or busy: a retry may succeed.
     TRANSIENT = "transient"
     #: A retry won't help, according to the handler or the user.

@@ -4,8 +4,6 @@ A message that comes again is compared with the one that has its number: a held 
 A batch without a message that comes again costs nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from enum import IntEnum
 

@@ -13,13 +13,11 @@ first
 number yet *gathers*: it holds everything.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals, undecided
 from seriatim.kernel.groups.incarnation import begun_anew
 from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED
 from seriatim.kernel.groups.policy import Policy, StandardNumbers
@@ -53,6 +51,15 @@ _IS_REFUSED = np.isin(
 )
 
 Judged = tuple[State, Decided, Events]
+
+
+def _replaced(state: State, rows: Ints, part: State, decided: Decided, events: Events) -> Judged:
+    """The state with some of its groups as they were judged by themselves, `part`, and what was decided of them."""
+    return (
+        state.replace(rows, part),
+        decided.with_columns(group=rows[decided.group]),
+        events.with_columns(group=rows[events.group]),
+    )
 
 
 # ---- what a message means
@@ -135,7 +142,6 @@ def _gathering(policy: StandardNumbers, state: State) -> Bools:
 
 
 def _has_line(state: State) -> Bools:
-    """The groups with a line."""
     found = np.zeros(len(state), np.bool_)
     if state.held.waits.any():
         found[state.held.group[state.held.bits & IN_LINE != 0]] = True
@@ -195,11 +201,7 @@ def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moment
     opened = np.flatnonzero(has)
     opening = Events.of(EventKind.HOLE_OPENED, opened, first[opened], last[opened], part.groups.since[opened])
     decided, events = Decided.concat([decided, out]), Events.concat([told, opening])
-    return (
-        state.replace(rows, part),
-        decided.with_columns(group=rows[decided.group]),
-        events.with_columns(group=rows[events.group]),
-    )
+    return _replaced(state, rows, part, decided, events)
 
 
 def _fix_start(policy: StandardNumbers, state: State, which: Bools) -> tuple[State, Decided]:
@@ -390,7 +392,6 @@ def raised(state: State, arrivals: Arrivals, decided: Decided, highest: Ints) ->
 
 
 def _numbered(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
-    """Messages with a number of the present life."""
     gathering = _gathering(policy, state)
     if not gathering.any():
         return standard.take(policy, state, arrivals) if len(arrivals) else (state, no_messages(), no_events())
@@ -483,7 +484,6 @@ def _settling(state: State) -> State:
 
 
 def _clocked(state: State, arrivals: Arrivals) -> State:
-    """The state whose groups have seen the times of arrivals."""
     clock = state.groups.clock.copy()
     np.maximum.at(clock, arrivals.group, arrivals.time)
     return state.with_groups(clock=clock)
@@ -499,7 +499,6 @@ def _held(arrivals: Arrivals, *, aside: bool = False, bits: int = 0) -> Held:
 
 
 def _holding(state: State, more: Held) -> State:
-    """The state with further held messages."""
     held = Held.concat([state.held, more])
     return state.having(held=held.take(order_by(held.group, held.sequence)))
 
@@ -584,13 +583,7 @@ def _bases(policy: StandardNumbers, state: State, bases: Arrivals) -> Judged:
     """Messages that have everything through their number in them, one of each group."""
     groups, group, number, step = state.groups, bases.group, bases.ends, policy.increment
     known = (groups.has(Flag.BEGUN) | (not policy.finds_start))[group]
-    disposition = np.full(len(bases), int(Disposition.HELD), np.int64)
-    reason = empty_ints(len(bases))
-
-    def mark(where: Bools, what: Disposition, why: Reason) -> None:
-        where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = what, why
-
+    disposition, reason, mark = undecided(bases)
     mark(number > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     mark(known & (number % step != groups.first[group] % step), Disposition.INVALID, Reason.OFF_STEP)
     mark(groups.has(OVER)[group], Disposition.LATE, Reason.GROUP_CLOSED)
@@ -662,11 +655,7 @@ def _cover(
     part, more, voids = _let_go(policy, part, time) if go_on else (part, no_messages(), no_events())
     more = more.with_columns(cause=cause[more.group], timed=np.full(len(more), timed))
     decided, events = Decided.concat([out, covered, more]), Events.concat([told, voids])
-    return (
-        state.replace(rows, part),
-        decided.with_columns(group=rows[decided.group]),
-        events.with_columns(group=rows[events.group]),
-    )
+    return _replaced(state, rows, part, decided, events)
 
 
 # ---- lives
@@ -680,14 +669,7 @@ def _odd(policy: StandardNumbers, state: State, arrivals: Arrivals) -> tuple[Sta
     groups, group, lives = state.groups, arrivals.group, state.known_lives
     marker, epoch = arrivals.bits & RESTARTS != 0, lives.epoch[group] if arrivals.epoch is None else arrivals.epoch
     fresh = ~marker & (lives.epoch[group] == NOTHING)
-    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
-    reason = empty_ints(len(arrivals))
-
-    def mark(where: Bools, what: Disposition, why: Reason | Ints) -> None:
-        where = where & (disposition == Disposition.HELD)
-        disposition[where] = what
-        reason[where] = why[where] if isinstance(why, np.ndarray) else int(why)
-
+    disposition, reason, mark = undecided(arrivals)
     wrong = np.where(marker, 0, _wrong_at_beginning(policy, state, arrivals, fresh))
     higher = ~marker & (epoch > lives.epoch[group])
     mark(higher & (wrong > 0), Disposition.INVALID, wrong)
@@ -788,11 +770,7 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     part = begun_anew(policy, part, np.arange(len(part)), clock)
     part = part.with_lives(ended=lives.epoch, top=np.full(len(part), NOTHING, np.int64))
     part = replace(part, ended=ended if policy.epochs else part.ended)
-    return (
-        state.replace(rows, part),
-        out.with_columns(group=rows[out.group]),
-        events.with_columns(group=rows[events.group]),
-    )
+    return _replaced(state, rows, part, out, events)
 
 
 def _what_ended(state: State, skipped: Ranges, first: Ints, following: Ints, step: int) -> Ranges:
@@ -832,14 +810,7 @@ def _mark(state: State, markers: Arrivals) -> tuple[State, Decided]:
 def _of_ended(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
     """Messages of epochs that are over, one of each group. Of the epoch before it is known what never left."""
     group, lives = arrivals.group, state.known_lives
-    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
-    reason = empty_ints(len(arrivals))
-
-    def mark(where: Bools, what: Disposition, why: Reason | Ints) -> None:
-        where = where & (disposition == Disposition.HELD)
-        disposition[where] = what
-        reason[where] = why[where] if isinstance(why, np.ndarray) else int(why)
-
+    disposition, reason, mark = undecided(arrivals)
     ended = lives.ended[group]
     mark(np.asarray(arrivals.epoch) != ended, Disposition.LATE, Reason.EPOCH_OVER)
     if policy.modulus is not None:
@@ -991,11 +962,7 @@ def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     state = state.with_groups(since=since)
     ready = np.flatnonzero(~gathers)
     part, out, told = _let_go(policy, state.select(ready), now[ready])
-    return (
-        state.replace(ready, part),
-        out.with_columns(group=ready[out.group]),
-        told.with_columns(group=ready[told.group]),
-    )
+    return _replaced(state, ready, part, out, told)
 
 
 def _line(policy: StandardNumbers, state: State, waiting: Held, now: Ints) -> Judged:
@@ -1027,9 +994,7 @@ def as_arrived(policy: Policy, held: Held, time: Ints) -> Arrivals:
     if modulus is not None:
         sequence, through = sequence % modulus, None if through is None else through % modulus
     bits = held.bits & ~(OF_ENDED | IN_LINE)
-    return Arrivals(
-        held.group, sequence, held.ref, time, bits, held.weight, held.fingerprint, through, held.epoch
-    )  # fmt: skip
+    return Arrivals(held.group, sequence, held.ref, time, bits, held.weight, held.fingerprint, through, held.epoch)
 
 
 def told(policy: StandardNumbers, begun: State, following: int) -> tuple[State, Held, Decided]:

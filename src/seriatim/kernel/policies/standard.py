@@ -6,11 +6,9 @@ messages. Results that depend on the order of arrival (which of two equal number
 hole opened) follow from the positions of the arrivals, which are carried along.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from seriatim.kernel.groups.arrivals import Arrivals
+from seriatim.kernel.groups.arrivals import Arrivals, undecided
 from seriatim.kernel.groups.policy import Standard, StandardStays
 from seriatim.kernel.groups.state import Flag, Held, Remembered, State
 from seriatim.kernel.policies import copies, restarts
@@ -98,7 +96,6 @@ def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
 
 
 def _has_next(state: State, arrivals: Arrivals) -> Bools:
-    """The arrivals that cover the next number of their group."""
     following = state.groups.next[arrivals.group]
     if arrivals.through is None:
         return arrivals.sequence == following
@@ -229,14 +226,8 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
     step, first = policy.increment, _firsts(policy, state, arrivals)
-    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
-    reason = empty_ints(len(arrivals))
     ends = arrivals.ends
-
-    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
-        where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = fate, why
-
+    disposition, reason, mark = undecided(arrivals)
     mark(ends > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
         off = (sequence % step != first % step) | (ends % step != first % step)

@@ -3,13 +3,11 @@
 A size is compared with places, from 1.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 
-from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals, undecided
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, Remembered, State
 from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
@@ -115,13 +113,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
 def _judge(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence, size = state.groups, arrivals.group, arrivals.sequence, arrivals.size
-    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
-    reason = empty_ints(len(arrivals))
-
-    def mark(where: Bools, fate: Disposition, why: Reason) -> None:
-        where = where & (disposition == Disposition.HELD)
-        disposition[where], reason[where] = fate, why
-
+    disposition, reason, mark = undecided(arrivals)
     said, known, place = size != NOT_SAID, groups.mark[group], _places(policy, sequence)
     complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.PARTIAL)
     mark(complete[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)

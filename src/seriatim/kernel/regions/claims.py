@@ -22,8 +22,6 @@ Times are microseconds of the journal's clock. Rules are columnar: a row a sessi
 order of numbers.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -83,8 +81,6 @@ class JournalAnswer(IntEnum):
 
 
 class Action(IntEnum):
-    """An operator's action on a session."""
-
     RETRY = 0
     SKIP = 1
     RELEASE = 2

@@ -4,8 +4,6 @@ Sorted by group means: rows of one group are neighbours, groups ascend. Nearly e
 requires that and keeps it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -39,7 +37,6 @@ class Columns:
         return [column.tolist() for column in columns if column is not None]
 
     def take(self, rows: NDArray[Any]) -> Self:
-        """The rows picked by a mask or by positions."""
         columns = [getattr(self, name) for name in self.__match_args__]
         return type(self)(*[None if column is None else column[rows] for column in columns])
 

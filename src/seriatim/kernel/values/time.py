@@ -1,7 +1,5 @@
 """Time in the kernel: int64 microseconds; and the conversion from the forms that people write."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -50,5 +48,4 @@ def micros(value: float | str) -> int:
 
 
 def seconds(value: int) -> float:
-    """Convert a time in microseconds to seconds."""
     return value / 1_000_000

@@ -4,8 +4,6 @@ They look at what a person looks at when something stands still, in one statemen
 the work go on but somebody's hand.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -100,9 +98,9 @@ def _faulted(work: Work) -> Finding:
     having = [one for one in work.counts if one.faulted]
     if not having:
         return found
-    told = _listed([
-        f"queue {one.queue!r}: {counted(one.faulted, 'message')} (each stops itself alone)" for one in having
-    ])  # fmt: skip
+    told = _listed(
+        [f"queue {one.queue!r}: {counted(one.faulted, 'message')} (each stops itself alone)" for one in having]
+    )
     if found.state is not State.OK:
         return replace(found, found=f"{found.found}; {told}")
     remedy = f"{command('messages', 'list', queue=having[0].queue, status='faulted')}; then retry or delete them"

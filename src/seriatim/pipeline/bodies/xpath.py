@@ -3,8 +3,6 @@
 This module decides which expressions are accepted; the readers of documents evaluate them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Settings of a message box as a whole, kept in the box."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, get_args
 

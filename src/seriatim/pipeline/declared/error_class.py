@@ -1,7 +1,5 @@
 """Classes of exceptions by their names: ``module:Class``, or the name alone of one that Python has built in."""
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +62,6 @@ class FaultKinds(Declaration):
 
 
 def load_error_class(name: str, folders: Sequence[Path]) -> type[BaseException]:
-    """Import a class of exceptions."""
     found = load_function(name if ":" in name else f"builtins:{name}", folders)
     if not (isinstance(found, type) and issubclass(found, BaseException)):
         raise UsageError(f"{name} is not a class of exceptions", remedy=_REMEDY)

@@ -1,7 +1,5 @@
 """The location: where messages are received and numbered."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

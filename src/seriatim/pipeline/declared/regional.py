@@ -1,7 +1,5 @@
 """What a queue of two regions may say of itself: an order, and nothing by which one box would decide what is over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -48,10 +46,11 @@ def check_decides_nothing(queue: Queue) -> None:
     for name in (*decided, *_changed(policy)):
         known = _IN_JOURNAL.get(name)
         raise UsageError(
-            f"{name} would be decided by each box, and in two regions the journal decides", where=where,
+            f"{name} would be decided by each box, and in two regions the journal decides",
+            where=where,
             remedy=f"RegionalQueue({queue.name!r}, …, {known}=…) keeps it in the journal" if known else "leave it out",
             argument=name,
-        )  # fmt: skip
+        )
 
 
 def _changed(policy: Standard) -> Iterator[str]:

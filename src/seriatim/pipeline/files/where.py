@@ -1,7 +1,5 @@
 """The filter of a destination in a pipeline file: ``where``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from seriatim.errors import UsageError

@@ -1,7 +1,5 @@
 """Commands in advice, ready to be pasted."""
 
-from __future__ import annotations
-
 import shlex
 
 

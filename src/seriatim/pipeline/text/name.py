@@ -1,7 +1,5 @@
 """The rule for names of declarations."""
 
-from __future__ import annotations
-
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 

@@ -3,8 +3,6 @@
 ``${NAME}`` is replaced from the environment of the process; only there may a password come from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,5 +59,4 @@ def texts(entry: Section, key: str) -> dict[str, str]:
 
 
 def given(**values: Any) -> dict[str, Any]:
-    """The parameters that a text gives."""
     return {name: value for name, value in values.items() if value is not None}

@@ -3,8 +3,6 @@
 This module knows the names and the forms of secrets. Its results never quote a secret.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,5 +91,4 @@ def _is_plain(value: object) -> bool:
 
 
 def _is_variable(value: str) -> bool:
-    """Return whether a whole value comes from the environment."""
     return not _VARIABLE.sub("", value)

@@ -76,7 +76,6 @@ class Section:
         self._asked.add(key)
 
     def full(self, key: str) -> str:
-        """The key's name with its path."""
         return f"{self.title}.{key}" if self.title else key
 
     def tree(self, key: str, *, required: bool = False) -> Tree | None:
@@ -199,7 +198,6 @@ class Section:
         return None
 
     def sections(self, key: str) -> Iterator[Section]:
-        """The mappings of a list that must have at least one."""
         value = self.tree(key, required=True)
         if value is None:
             return

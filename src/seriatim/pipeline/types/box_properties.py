@@ -3,8 +3,6 @@
 A property has one type in a box, even if several message types declare it: filters and queues see messages of all types.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,7 +60,6 @@ DIALOG: Mapping[str, str] = {
 _AT_COMMIT = frozenset({"epoch", "ticket"})
 #: Other fields of a message, which filters can't read.
 UNFIT: Mapping[str, str] = {"body": "binary", "context": "a mapping"}
-
 
 #: The types of positions, and how a pattern of types reads.
 _POSITIONS = r"string|long|decimal\(\d+,\s*0\)"

@@ -1,7 +1,5 @@
 """Properties given by an application as Python values, not as JSON."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Claims: asked for, renewed, completed in a handler's transaction, given back; and the results of failed messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -290,9 +288,10 @@ def complete(statements: JournalStatements, held: Claim, through: int) -> Claim 
     """Complete the numbers of a claim up to one, as the last statement of the handler's transaction. The last number of a claim ends it."""
     if not held.first <= through <= held.last or (through - held.first) % held.increment:
         raise UsageError(
-            f"{through} can't be completed under a claim of {held.first} to {held.last}", where=_place(held),
+            f"{through} can't be completed under a claim of {held.first} to {held.last}",
+            where=_place(held),
             remedy="complete the claim's numbers, each once, in order",
-        )  # fmt: skip
+        )
     done = statements.alone(  # where the handler has written nothing, it is all of the transaction
         "complete", name=held.name, queue=held.queue, session=held.session, claim=held.id, version=held.token.version,
         before=held.first - held.increment, last=through, ends=through == held.last, lease=held.lease,
@@ -401,9 +400,10 @@ def _columns(held: Sequence[Claim]) -> dict[str, list[str] | list[int]]:
 
 def _lost(held: Claim) -> LeaseLost:
     return LeaseLost(
-        "the claim is another's by now, or an operator has ended it", where=_place(held),
+        "the claim is another's by now, or an operator has ended it",
+        where=_place(held),
         remedy="roll back; the message is handled under the other claim",
-    )  # fmt: skip
+    )
 
 
 def _place(held: Claim) -> str:

@@ -4,8 +4,6 @@ A transaction does this once, so any number of sessions and messages takes two r
 reads, and one that writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -102,7 +100,6 @@ class LockedSessions:
         self._changed[session.session] = session
 
     def note(self, entry: Entry) -> None:
-        """Write an entry of a number at the end."""
         self.entries.setdefault(entry.session, {})[entry.number] = entry
         self._noted[entry.session, entry.number] = entry
 
@@ -211,8 +208,9 @@ def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_o
         if not passes_over:
             raise UsageError(
                 f"sessions before {shown(rules.over_before, 80)} are over, and take no messages",
-                where=f"queue {queue!r}, session {shown(session, 80)}", remedy="send it under the key of another session",
-            )  # fmt: skip
+                where=f"queue {queue!r}, session {shown(session, 80)}",
+                remedy="send it under the key of another session",
+            )
 
 
 def _column(values: Iterable[int]) -> Ints:

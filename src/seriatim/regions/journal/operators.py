@@ -1,7 +1,5 @@
 """An operator's actions on sessions of a journal. Each is written to its operator log, with actor and reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -169,9 +167,10 @@ def _missing_through(session: Session) -> int:
     """The last of the numbers that no region has."""
     if session.hole_since is None or session.hole_through is None:
         raise ActionRefused(
-            "no region has told that a number is missing", where=f"session {session.session!r}",
+            "no region has told that a number is missing",
+            where=f"session {session.session!r}",
             remedy="name the last number that is skipped: --through NUMBER",
-        )  # fmt: skip
+        )
     return session.hole_through
 
 
@@ -181,9 +180,10 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
     last = first if through is None else through
     if last < first or (last - first) % locked.rules.increment:
         raise UsageError(
-            f"cannot skip through {last}: the next number is {first}", where=f"session {session.session!r}",
+            f"cannot skip through {last}: the next number is {first}",
+            where=f"session {session.session!r}",
             remedy=f"a number from {first} on, in steps of {locked.rules.increment}",
-        )  # fmt: skip
+        )
     left = [entry for entry in locked.open_entries(session) if entry.number <= last and entry.state not in OVER]
     ids = tuple(entry.message_id for entry in left if entry.message_id is not None)
     for entry in left:
@@ -216,9 +216,10 @@ def _retry(locked: LockedSessions, session: Session) -> str:
     entry = locked.entries.get(session.session, {}).get(number)
     if entry is None or entry.state not in (EntryState.FAILED, EntryState.PENDING):
         raise ActionRefused(
-            f"cannot retry {number}: it has not failed", where=f"session {session.session!r}",
+            f"cannot retry {number}: it has not failed",
+            where=f"session {session.session!r}",
             remedy="resume a session that was suspended; skip a number that is missing",
-        )  # fmt: skip
+        )
     locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
     _stop(session, SessionState.IDLE)
     return f"{number} is tried again at once"
@@ -229,9 +230,10 @@ def _resume(locked: LockedSessions, session: Session) -> str:
     entry = locked.entries.get(session.session, {}).get(number)
     if entry is not None and entry.state == EntryState.FAILED:
         raise ActionRefused(
-            f"cannot resume the session: its message {number} has failed", where=f"session {session.session!r}",
+            f"cannot resume the session: its message {number} has failed",
+            where=f"session {session.session!r}",
             remedy="retry it, or skip it",
-        )  # fmt: skip
+        )
     _stop(session, SessionState.IDLE)
     return "its messages are handed out again"
 

@@ -5,8 +5,6 @@ journal to version 5. Two processes may make it at once, and there is no lock fo
 first one has made.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib import resources
@@ -44,7 +42,6 @@ def scripts() -> dict[int, str]:
 
 
 def newest() -> int:
-    """The version that this seriatim works with."""
     return max(scripts())
 
 

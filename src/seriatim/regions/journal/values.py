@@ -1,7 +1,5 @@
 """The requests to a journal, and its answers, as values."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 
@@ -70,9 +68,10 @@ class Numbered:
                 raise UsageError(f"the {noun} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
         if isinstance(self.number, bool) or not isinstance(self.number, int) or abs(self.number) > _LARGEST:
             raise UsageError(
-                f"the number of a message can't be {shown(self.number, 80)}", where=f"session {shown(self.session, 80)}",
+                f"the number of a message can't be {shown(self.number, 80)}",
+                where=f"session {shown(self.session, 80)}",
                 remedy="a whole number of at most 62 bits",
-            )  # fmt: skip
+            )
         if not isinstance(self.digest, bytes) or len(self.digest) != _DIGEST_BYTES:
             raise UsageError(
                 "a digest is no SHA-256", where=f"session {shown(self.session, 80)}", remedy="digest_of(…)"
@@ -130,8 +129,6 @@ class ClaimAnswer:
 
 @dataclass(frozen=True, slots=True)
 class KnownByBox:
-    """A box's knowledge of a session."""
-
     through: int
     #: Through which number all is over, according to the journal's answers to the box; None: it has had none.
     over: int | None

@@ -1,7 +1,5 @@
 """Spark's format ``seriatim``, connected with a message box."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

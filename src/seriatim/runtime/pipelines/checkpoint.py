@@ -24,8 +24,6 @@ and committed, and whether the files that record this can be read: Spark's own e
 remedy.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -122,7 +120,6 @@ class Checkpoint:
 
     @property
     def query(self) -> Path:
-        """Spark's part."""
         return self.root / "query"
 
     @property
@@ -394,7 +391,6 @@ class Checkpoint:
         return known
 
     def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
-        """Read the checkpoint's own file."""
         try:
             content = json.loads(file.read_bytes())
             check_layout(content["layout"], self.root, is_cut_by_key=content.get(_SPREAD) == BY_KEY)

@@ -4,8 +4,6 @@ The groups are read from Spark's state and written into a folder of the checkpoi
 first batch of the next run takes them over, bucket by bucket. A move that was killed is done again by the next one.
 """
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +22,6 @@ _MOVED_TO = "moved-to-"
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A move to another number of buckets."""
-
     checkpoint: Path
     former_buckets: int
     buckets: int

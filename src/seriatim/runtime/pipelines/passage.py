@@ -4,8 +4,6 @@ The rules are those of the stages themselves: the readers of `spark/receive/`, t
 filters and its reading of numbers.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -54,8 +52,6 @@ class PutBackRefusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message that is to go back."""
-
     #: The message, as it was written when it was set aside, with the edits.
     fields: Mapping[str, Any]
     anew: bool = False

@@ -438,7 +438,6 @@ class _Watch:
         self._tell_ports(sink)
 
     def _care(self, sink: Sink) -> None:
-        """Do and report work between batches."""
         now = time.monotonic()
         if now - self._cared >= _CARE_S:
             self._cared = now
@@ -574,7 +573,6 @@ def _accounts(arrived: Mapping[str, int], before: Standing, now: Standing) -> tu
 
 
 def _routing(received: int, routed: int, before: Standing, now: Standing) -> Routing:
-    """The account of the router between two standings."""
     unrouted, invalid = (now.count("", kind) - before.count("", kind) for kind in ("unrouted", "invalid"))
     return Routing(received, routed, unrouted, invalid)
 

@@ -5,8 +5,6 @@ numbers
 by an old state. All others count from the next batch on; held messages keep their columns.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -153,7 +151,6 @@ def _taken_away(name: str, known: KnownDestination, ordered: str, *, is_abandone
 
 
 def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:
-    """The changes that count from the next batch on."""
     former = {entry.title: entry for entry in before.receive}
     for entry in after.receive:
         if entry.title in former:

@@ -5,8 +5,6 @@ right
 length and wrong content isn't noticed here; RocksDB notices it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import struct

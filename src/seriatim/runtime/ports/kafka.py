@@ -1,7 +1,5 @@
 """The source Kafka: takes the messages of a topic's partitions, which it assigns to itself; the box keeps the offsets."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -101,7 +99,6 @@ class KafkaSource(Source):
         return known
 
     def begin(self, partition: str, position: Any) -> None:
-        """Assign a partition."""
         one = self._partition(partition)
         try:
             one.offset = _STARTS[self._start] if position is None else self._checked(one, int(position))
@@ -116,13 +113,11 @@ class KafkaSource(Source):
                 self._consumer.incremental_unassign([self._partition(partition)])
 
     def close(self) -> None:
-        """Close the connections."""
         consumer, self._consumer, self._error = self._consumer, None, None
         if consumer is not None:
             consumer.close()
 
     def take(self, most: int, wait_s: float) -> list[Taken]:
-        """Take what has come."""
         consumer = self._opened()
         try:
             first = consumer.poll(wait_s)
@@ -140,11 +135,9 @@ class KafkaSource(Source):
         """Nothing is to be done: the offset is committed with the messages."""
 
     def hold(self, partition: str) -> None:
-        """Pause a partition."""
         self._opened().pause([self._partition(partition)])
 
     def go_on(self, partition: str) -> None:
-        """Resume a partition."""
         self._opened().resume([self._partition(partition)])
 
     def _opened(self) -> Any:
@@ -162,8 +155,9 @@ class KafkaSource(Source):
         if offset > following:
             raise SourceAway(
                 f"partition {partition.partition} ends at offset {following}, and {offset} was read: the topic was made anew",
-                where=self._place, remedy="give the port another name",
-            )  # fmt: skip
+                where=self._place,
+                remedy="give the port another name",
+            )
         if offset < first:
             text = f"partition {partition.partition} begins at offset {first}: {offset} to {first - 1} were deleted and not read"
             LOG.error("port_remark", port=self.name, error=text)

@@ -171,7 +171,6 @@ class MllpSource(Source):
         return ("",)
 
     def begin(self, partition: str, position: Any) -> None:
-        """Listen."""
         self._numbers = {who: _Numbers(one[0], set(one[1:])) for who, one in (position or {}).items()}
         try:
             listener = listening(*self._address, "listen")
@@ -193,11 +192,9 @@ class MllpSource(Source):
         self._frames.clear()
 
     def close(self) -> None:
-        """Stop listening."""
         self.end("")
 
     def take(self, most: int, wait_s: float) -> list[Taken]:
-        """Take what connections have received."""
         found: list[Taken] = []
         answered: set[_Connection] = set()
         with suppress(queue.Empty):
@@ -213,7 +210,6 @@ class MllpSource(Source):
         return found
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
-        """Answer the senders."""
         for outcome in outcomes:
             handle: _Handle = outcome.taken.handle
             code, text = "A", ""
@@ -311,7 +307,6 @@ class _Listener:
                 self._loop.call_soon_threadsafe(_say, connections)
 
     def close(self) -> None:
-        """Close all connections."""
         with suppress(RuntimeError):  # the loop has ended
             if self._loop is not None and self._ended is not None:
                 self._loop.call_soon_threadsafe(self._ended.set)

@@ -1,7 +1,5 @@
 """The source RabbitMQ: takes the messages of a queue, and acknowledges them when they are committed."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
@@ -95,7 +93,6 @@ class RabbitmqSource(Source):
         return (self._queue,)
 
     def begin(self, partition: str, position: Any) -> None:
-        """Connect and consume."""
         with self._reached():
             self._reader = _Reader(self._parameters, self._queue, self._prefetch, self._came)
 
@@ -104,13 +101,11 @@ class RabbitmqSource(Source):
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
 
     def take(self, most: int, wait_s: float) -> list[Taken]:
-        """Take what has come."""
         if self._reader is None:  # all was given back
             time.sleep(wait_s)
             return []

@@ -4,8 +4,6 @@ A partition of the source is read by the process that holds its row in the box. 
 process that has lost it, perhaps without knowing, commits nothing more.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -48,8 +46,6 @@ class _Lost(Exception):
 
 @dataclass(slots=True)
 class _Held:
-    """A partition that this process holds."""
-
     token: int
     kept_at: float
 
@@ -191,7 +187,6 @@ class ReceivePort:
         self.looked = time.monotonic()
 
     def _claim(self) -> None:
-        """Claim the partitions that nobody holds."""
         present = self._source.partitions()
         for partition in self._held.keys() - set(present):
             self._leave(partition)

@@ -130,7 +130,6 @@ class Source(ABC):
 
 
 def id_of(kind: str, *parts: str) -> str:
-    """A message id of parts that together are one."""
     text = "/".join([kind, *(quote(part, safe="") for part in parts)])
     return text if len(text) <= _LONGEST_ID else f"{kind}/~{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -4,8 +4,6 @@ A claim whose lease has passed on the monotonic clock since it was asked for isn
 not. In the end the journal decides: a completion counts only under the present claim.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -37,7 +35,6 @@ class HeldClaim:
         return self.lost.is_set() or time.monotonic() >= self._until
 
     def check(self) -> None:
-        """Refuse to go on under a claim that is over."""
         if self.is_over:
             self.lost.set()
             raise LeaseLost(
@@ -108,7 +105,6 @@ class ClaimKeeper(threading.Thread):
         self._why = str(error)
 
     def is_back(self) -> None:
-        """Note that the journal has answered."""
         if self._why:
             self._why = ""
             LOG.warning("journal_back", queue=self._queue)

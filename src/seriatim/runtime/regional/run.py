@@ -5,8 +5,6 @@ Their copies in the box are completed together at the end; if that fails, they a
 over.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import random

@@ -1,7 +1,5 @@
 """`RegionalWorker`: works on a queue of two regions, in one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -117,9 +115,10 @@ def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
     policy = declared.policy
     if not isinstance(policy, Standard):
         raise UsageError(
-            f"the queue's policy is {policy.name} in the box, and sessions have numbers", where=where,
+            f"the queue's policy is {policy.name} in the box, and sessions have numbers",
+            where=where,
             remedy="define it by regions.define(…), in both boxes",
-        )  # fmt: skip
+        )
     for what, ours, theirs in (
         ("start", policy.start, rules.start),
         ("increment", policy.increment, rules.increment),
@@ -133,5 +132,6 @@ def check_queue(queue: BoxQueue, rules: QueueRules) -> None:
         if ours != theirs:
             raise UsageError(
                 f"{what} is {shown(ours, 80)} in the box, and in two regions it has to be {shown(theirs, 80)}: the journal decides",
-                where=where, remedy="define the queue by regions.define(…), which is the same in both boxes and in the journal",
-            )  # fmt: skip
+                where=where,
+                remedy="define the queue by regions.define(…), which is the same in both boxes and in the journal",
+            )

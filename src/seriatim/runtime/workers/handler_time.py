@@ -1,7 +1,5 @@
 """A call of a handler: the time that it takes, by how it ends, for monitoring; and that it is one."""
 
-from __future__ import annotations
-
 import time
 from types import TracebackType
 

@@ -1,7 +1,5 @@
 """Handlers: import and check the user's functions, and read their answers."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,7 +97,6 @@ class Handlers:
 
     @property
     def by_instance(self) -> bool:
-        """Whether the starting subscriptions name the handlers."""
         return self._instances
 
     def names(self, kind: str) -> bool:

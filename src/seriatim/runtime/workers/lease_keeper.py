@@ -4,8 +4,6 @@ If a lease is lost, the session of its handler is told, and its next use raises.
 be renewed in time: a second thread checks that, because a heartbeat may hang for longer than a lease lasts.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -53,7 +51,6 @@ class LeaseKeeper(threading.Thread):
                 del self._leases[lease.token], self._seen[lease.token]
 
     def lose(self, token: int) -> None:
-        """Note that this process has revoked the lease."""
         with self._lock:
             lease = self._leases.get(token)
         if lease is not None:

@@ -1,7 +1,5 @@
 """A port as text, ``http: {url: https://…}``, and the handler that it becomes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -82,9 +80,10 @@ def _queue(entry: Section, _: Section) -> Callable[[], _Handler]:
 def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
     address = entry.text("address", required=True)
     more = given(
-        timeout=entry.duration_s("timeout"), tls=entry.flag("tls"),
+        timeout=entry.duration_s("timeout"),
+        tls=entry.flag("tls"),
         **{name: entry.text(name) for name in ("authority", "certificate", "key")},
-    )  # fmt: skip
+    )
 
     def make() -> _Handler:
         from seriatim.endpoints.mllp import MllpPort  # noqa: PLC0415

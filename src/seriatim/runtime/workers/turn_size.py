@@ -6,8 +6,6 @@ processed within a moment, estimated from earlier turns, and one at first. A mom
 a turn and to begin the next, so that little is lost by that. As a rule no message has to be put back.
 """
 
-from __future__ import annotations
-
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 
@@ -39,11 +37,9 @@ class TurnSize:
         return self.counts and took_s > _LONG * self._moment_s
 
     def note(self, messages: int, took_s: float) -> None:
-        """Note the number of messages and the seconds of a turn."""
         if messages:
             self._each_s = max((self._each_s + took_s / messages) / 2, 1e-9)
 
     def note_between(self, took_s: float) -> None:
-        """Note the seconds between two turns."""
         self._between_s = (self._between_s + took_s) / 2
         self._moment_s = min(max(_TIMES * self._between_s, _SHORTEST_S), _LONGEST_S)

@@ -1,7 +1,5 @@
 """The common part of turns with leases and turns in one transaction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from seriatim.runtime.workers.turn import TransactionalTurns
@@ -23,7 +21,6 @@ class TurnsWithLeases:
 
     @property
     def run_length(self) -> int:
-        """The largest number of messages in a turn."""
         return self.turns.run_length
 
     @property

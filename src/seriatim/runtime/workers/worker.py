@@ -1,7 +1,5 @@
 """The worker: threads that take the groups of a queue, each one group at a time, and call the user's handler in order."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os
@@ -11,21 +9,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.heartbeat import Report, WorkerOrders
 from seriatim.box.workers.steps import check_role
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.fields import fields_apart
 from seriatim.kernel.groups.policy import UnitOfWork
-from seriatim.pipeline.declared.error_class import FaultKinds
+from seriatim.kernel.operators.fault import ErrorClasses
+from seriatim.pipeline.declared.error_class import FaultKinds, load_error_class
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Lease, Limits, Mode, Pace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.coroutines import HandlerLoop
-from seriatim.runtime.workers.error_classes import error_classes
 from seriatim.runtime.workers.handlers import GivenHandler, Handlers
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
@@ -47,6 +46,25 @@ _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
 _IDLE_GRACE_S = 1.0
+
+
+def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:
+    if not isinstance(faults, FaultKinds):
+        raise UsageError(
+            f"faults can't be {shown(faults)}", remedy="such as FaultKinds(transient=[httpx.TransportError])"
+        )
+    places = [Path(folder) for folder in folders] or [Path.cwd()]
+    loaded = [
+        tuple(load_error_class(error, places) if isinstance(error, str) else error for error in named)
+        for named in (faults.transient, faults.business)
+    ]
+    classes = ErrorClasses(*loaded)
+    if classes.contradictions:
+        raise UsageError(
+            f"{classes.contradictions[0].__name__} can't be both transient and business",
+            remedy="leave it out of one of them",
+        )
+    return classes
 
 
 class Worker:
@@ -109,9 +127,10 @@ class Worker:
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
-                "a queue whose messages are handed out together needs one handler for all types", where=f"queue {queue!r}",
+                "a queue whose messages are handed out together needs one handler for all types",
+                where=f"queue {queue!r}",
                 remedy="give one handler",
-            )  # fmt: skip
+            )
         self._classes = error_classes(FaultKinds() if faults is None else faults, folders)
         if run_as is not None:
             check_role(box, run_as)

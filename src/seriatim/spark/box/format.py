@@ -145,7 +145,6 @@ class BoxOptions:
         return self.queue is not None or self.service is not None
 
     def check_dialogs(self) -> None:
-        """Refuse options for queues together with options for dialogs."""
         named = {"service": self.service, "fromService": self.from_service, "dialogBy": self.dialog_by}
         lacking = [name for name, value in named.items() if value is None]
         if len(lacking) == len(named) and self.contract is None:
@@ -199,7 +198,6 @@ class BoxFormat(DataSource):
         return BoxReader(partial(self.feed, options), schema, options.prefix)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         options = self._read_options()
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
@@ -214,7 +212,6 @@ class BoxFormat(DataSource):
         return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         BoxOptions.refuse(self.options, ("writer", "batch", "fence"), "frames: a stream has its own")
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)

@@ -4,8 +4,6 @@ Tasks stage parts under the query's id and the batch's number; the driver merges
 batch. The box stores the parts and recognises repeated batches (its *staging*).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -166,7 +164,6 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
         self._open = open_staging
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of a task."""
         context = _context()
         writer = f"query {context.getLocalProperty('sql.streaming.queryId')}"
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
@@ -191,7 +188,6 @@ class BoxWriter(DataSourceArrowWriter):
         self._batch = batch
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Stage the rows of a task."""
         return _stage(self._open, self._writer, self._batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

@@ -5,8 +5,6 @@ offset is the number of a batch, and the name by which the box knows the checkpo
 gets one with its first batch, and from then on owns the queue.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -153,7 +151,6 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"reader": "", "batch": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         return ReadMaxRows(self._at_most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
@@ -209,11 +206,9 @@ class RefusedStreamReader(DataSourceStreamReader):
     """
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         raise refused()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
-        """Implements Spark's interface."""
         raise refused()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -141,7 +141,6 @@ class _Listener:
         """Implements Spark's interface."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 -- Spark's name
-        """Remove the files of a query that has ended."""
         with suppress(OSError, Py4JError):
             for of, by in self._clock.forget(event.runId().toString()):
                 of.due_file(by).unlink(missing_ok=True)

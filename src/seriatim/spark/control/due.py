@@ -104,7 +104,6 @@ class Due:
 
     @classmethod
     def from_json(cls, text: str) -> Due:
-        """Read the content of the file."""
         content = json.loads(text)
         return cls(content["at"], tuple(content["moments"]))
 

@@ -87,7 +87,6 @@ class ControlFormat(DataSource):
         return CONTROL_SCHEMA
 
     def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         return _ControlReader(Controlled.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
@@ -227,7 +226,6 @@ class _UntoldReader(DataSourceStreamReader):
         self._end: dict[str, Any] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2

@@ -9,8 +9,6 @@ with few rows is opened once at the end, and if too many files are open the long
 of its port go into a next file (``part-00000_001.json``, which sorts behind ``part-00000.json``).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -54,8 +52,6 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """A port as the workers know it."""
-
     staging: str
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -151,7 +147,6 @@ class _TaskFiles:
             self.rows += rows.num_rows
 
     def flush(self) -> None:
-        """Write the waiting rows."""
         if not self._waiting or self.failure is not None:
             return
         rows = pa.concat_tables(self._waiting)

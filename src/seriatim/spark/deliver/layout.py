@@ -10,8 +10,6 @@ Destinations that are ordered by the same columns share their expressions, so th
 destinations is as small as for one. The workers look up the port of each row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -61,7 +59,6 @@ class _Shape:
 
     @property
     def turns(self) -> bool:
-        """Whether its numbers turn over."""
         return "unwrapped" in self.says
 
     @property
@@ -81,8 +78,6 @@ class DepartedQueue:
 
 
 class Layout:
-    """The layout of a pipeline's frame."""
-
     def __init__(
         self,
         queues: Sequence[Queue],

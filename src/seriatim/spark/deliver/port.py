@@ -28,8 +28,6 @@ This module owns the folder and its steps; the workers write the files (`file_pa
 that can't be written (`outbox.py`) lie in a folder of the same kind.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -167,7 +165,6 @@ class Port:
         return manifest
 
     def is_signed(self) -> bool:
-        """Whether the folder names its owner."""
         return (self.root / _MANIFEST).exists()
 
     def batches(self) -> list[int]:

@@ -51,7 +51,6 @@ class SetAsideReason:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """The values that messages of one reason share."""
         return self.destination or "", self.disposition, re.sub(_VARIABLE, _IN_PLACE, self.reason)
 
     def to_json(self) -> str:

@@ -12,8 +12,6 @@ that were not released are set aside.
 destination alone and writes into its outbox (`outgoing.py`); other destinations aren't affected.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,8 +52,6 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The result of a micro-batch."""
-
     batch: int
     #: How many messages by (destination, disposition); the destination of a message that has none is "".
     counts: Mapping[tuple[str, str], int]

@@ -4,8 +4,6 @@ A folder takes a batch exactly once. Spark's other writers decide themselves abo
 they are labelled *at least once*: after a kill between the write and the removal from the outbox it is written again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
@@ -34,8 +32,6 @@ _OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
 
 class Target(Protocol):
-    """A target of finished batches."""
-
     def claim(self) -> None:
         """Check that it can be written and belongs to this pipeline."""
 
@@ -44,8 +40,6 @@ class Target(Protocol):
 
 
 class Folder:
-    """A port of files."""
-
     def __init__(self, port: Port, pipeline: str, identity: str) -> None:
         self.port = port
         self._pipeline = pipeline
@@ -76,8 +70,6 @@ class Folder:
 
 
 class SparkSink:
-    """A sink of Spark."""
-
     def __init__(
         self,
         session: SparkSession,

@@ -3,8 +3,6 @@
 The choice depends on the declaration alone, and is made before the query starts: no batch of a query goes another way than the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -33,7 +31,6 @@ class Way:
 
 
 def way_of(pipeline: Pipeline) -> Way:
-    """How the messages of a pipeline reach the operator."""
     reason = why_apart(pipeline)
     return Way(pipeline.name, reason is None, reason)
 
@@ -91,7 +88,6 @@ def _of_location(entry: Receive) -> Iterator[str]:
 
 
 def _filters(queue: Queue) -> dict[str, str]:
-    """The filters that tell what a message does to its group."""
     policy = queue.policy
     last = policy.last if isinstance(policy, UnitOfWork) else None
     texts = {"opens": queue.group.opens, "closes": queue.group.closes, "last": last if isinstance(last, str) else None}

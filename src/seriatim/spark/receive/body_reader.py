@@ -5,8 +5,6 @@ This module makes the reasons for messages that can't be read, and the names of 
 `tables.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,8 +37,6 @@ _NONE: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The way to read the bodies of a location."""
-
     location: str
     #: The properties, in the order in which `rows` yields them.
     promote: tuple[Promotion, ...]
@@ -54,7 +50,6 @@ class Reading:
 
     @property
     def has_parts(self) -> bool:
-        """Whether one message may become several."""
         return self.split is not None or self.moves is not None
 
     def schema(self) -> str:

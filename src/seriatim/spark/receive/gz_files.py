@@ -6,8 +6,6 @@ they are expanded here, a little at a time; bytes of a row beyond the limit are 
 any other kind: the sizes of their rows are checked before the batch (`row_sizes.py`).
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -93,7 +91,6 @@ def rows_of(batches: Iterable[pa.RecordBatch], shape: Shape) -> Iterator[Rows]:
 
 
 def _plain(batch: pa.RecordBatch, shape: Shape) -> Rows:
-    """Rows that Spark has read itself."""
     body = batch.column(0)
     if shape.by_lines and pc.any(pc.match_substring(body, b"\r")).as_py():
         batch = _parted(batch)
@@ -152,7 +149,6 @@ class _Zipped:
         self._pieces += len(pieces)
 
     def end(self) -> Iterator[Rows]:
-        """The remaining rows at the end of the file."""
         if not self._ended and not self._is_over:
             yield from self._feed(self._shape.between)  # which may have been its last bytes
             if not self._ended:

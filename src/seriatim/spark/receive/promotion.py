@@ -1,10 +1,8 @@
 """Promote properties of bodies: one row of text in, the promoted values or a reason out.
 
 Pure Python without Spark: CSV and the user's functions. For JSON see `seriatim.pipeline.bodies.json_paths`, for XML
-`xml_elements.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
+`text_files.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
 """
-
-from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The formats of rows: which rows are messages, and the readers of their properties.
 
-A row is a line of a text file, a whole file, or the body in a table's row. `promotion.py` and `xml_elements.py` read a
+A row is a line of a text file, a whole file, or the body in a table's row. `promotion.py` and `text_files.py` read a
 row; this module handles the rows of a file together: blank rows, and the header of CSV.
 """
 

@@ -1,6 +1,4 @@
-"""Split messages: from the body of a message to the bodies of its parts. For XML see `xml_elements.py`."""
-
-from __future__ import annotations
+"""Split messages: from the body of a message to the bodies of its parts. For XML see `text_files.py`."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -107,8 +105,6 @@ def _filled(text: str, place: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedParts:
-    """The parts that a user's function returns for a body."""
-
     function: Function
 
     def splitter(self) -> Split:

@@ -58,7 +58,6 @@ def read_parquet(
     *,
     static: bool,
 ) -> DataFrame:
-    """The messages of a location of Parquet files."""
     folder, path = folder_of(entry)
     options = checked_options(entry)
     schema = schema_of(spark, entry) if entry.source.schema else _schema_of_files(spark, entry, path, options)

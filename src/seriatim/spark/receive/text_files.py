@@ -1,11 +1,11 @@
 """Locations whose files are read as text: JSON, CSV, text and XML; and the meaning of their options."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from lxml import etree
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -14,7 +14,9 @@ from pyspark.sql.types import StructType
 from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.envelopes.moves import Moves
 from seriatim.pipeline.bodies.json_paths import JsonPaths
-from seriatim.pipeline.bodies.xml_paths import XmlPaths
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.bodies.xml_paths import XmlPaths, document_reader, found
+from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import Receive
 from seriatim.pipeline.files.source import FILE_OPTIONS, MAX_ROW_BYTES, OPTIONS, row_bytes
@@ -23,12 +25,49 @@ from seriatim.spark.receive.body_reader import OWN_COLUMNS, Reading
 from seriatim.spark.receive.gz_files import HANDED_OVER, Shape
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect, Returned
 from seriatim.spark.receive.row_formats import CsvRows, Documents, RowFormat
-from seriatim.spark.receive.split import JsonElements, ReturnedParts, Splitter
+from seriatim.spark.receive.split import JsonElements, NothingToSplit, ReturnedParts, Splitter
 from seriatim.spark.receive.text_lines import LineReader
-from seriatim.spark.receive.xml_elements import XmlElements
 
 # Spark silently skips files that are a week older than the newest.
 _MAX_FILE_AGE = "36500d"
+
+# Nested elements, each with the namespaces that it has to declare, can make a very large body of a small one.
+_MOST_TIMES, _LEAST_ROOM = 16, 16 * 2**20
+# libxml2 compares each of them with all others.
+_MOST_NAMESPACES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class XmlElements:
+    """Splits a document: the elements that a path finds, in document order, each with its namespaces."""
+
+    path: str
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def splitter(self) -> Callable[[bytes], list[bytes]]:
+        """A function from a body to the bodies of its parts; it raises `Unreadable`. Raises `UsageError` if the path is wrong."""
+        find, root_of = compiled(self.path, self.namespaces), document_reader()
+
+        def split(body: bytes) -> list[bytes]:
+            elements = found("split", find, root_of(body))
+            if not isinstance(elements, list) or not all(isinstance(element, etree._Element) for element in elements):  # noqa: SLF001 - lxml's only name for it
+                raise Unreadable(f"split: {self.path} finds values, not elements")
+            parts, room = [], _LEAST_ROOM + _MOST_TIMES * len(body)
+            for element in elements:
+                if isinstance(element.tag, str):
+                    if len(element.nsmap) > _MOST_NAMESPACES:
+                        raise Unreadable(f"split: an element has more than {_MOST_NAMESPACES:,} namespaces")
+                    parts.append(etree.tostring(element, encoding="utf-8", with_tail=False))
+                    room -= len(parts[-1])
+                if room < 0:
+                    raise Unreadable(
+                        f"split: what {self.path} finds is together more than {_MOST_TIMES} times the body"
+                    )
+            if not parts:
+                raise NothingToSplit(f"split: {self.path} finds no element")
+            return parts
+
+        return split
 
 
 def read_files(

@@ -115,12 +115,10 @@ class Plan:
         return [name for name in self.user if name != self.destination]
 
     def incarnation(self, queue: str) -> int:
-        """The present incarnation of a queue."""
         return 1 if self.history is None else self.history.incarnation(queue)
 
     @property
     def expires(self) -> bool:
-        """Whether idle groups of a queue expire."""
         return any(queue.group.expire_after is not None for queue in self.queues)
 
     @property
@@ -143,8 +141,6 @@ class Became(NamedTuple):
 
 
 class Bucket:
-    """A bucket during one call."""
-
     def __init__(
         self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table], cold: ColdGroups | None = None
     ) -> None:

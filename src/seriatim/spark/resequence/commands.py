@@ -4,8 +4,6 @@ The kernel decides what a command does, and whether the group's state allows it,
 the commands that it has obeyed, so that one that comes twice is obeyed once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -210,7 +208,6 @@ class Obeying:
         return actions.apply(policy, state, self._now, key, action, command.arguments)
 
     def _ref(self, command: Command, state: State) -> int:
-        """The held message with that id."""
         wanted, refs = command.arguments["message"], state.held.messages().ref
         for chunk in np.unique(chunk_of(refs)).tolist():
             table = self._bodies.table(chunk)

@@ -1,7 +1,5 @@
 """Groups of a bucket as operators see them: the state that each shows, its held messages, and its missing numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from fnmatch import translate
@@ -128,7 +126,6 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
 
 
 def _why(reason: Reason, due: int) -> str:
-    """Why a group holds messages."""
     if reason is Reason.SETTLING and due < FOREVER:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(due))
         return f"settles until {moment:%Y-%m-%d %H:%M:%S.%f}Z, and then begins at the lowest number that it has"

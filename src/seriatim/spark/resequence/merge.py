@@ -1,7 +1,5 @@
 """`merge`: the messages of two regions, as one frame in which each message is once and each session in order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 
@@ -80,7 +78,6 @@ def merge(
 
 
 def _check_alike(primary: DataFrame, secondary: DataFrame) -> None:
-    """Refuse frames whose columns differ."""
     ours, theirs = (
         {field.name: field.dataType.simpleString() for field in frame.schema} for frame in (primary, secondary)
     )

@@ -41,8 +41,6 @@ KIND, CONTENT, NOW = "kind", "content", "now"
 
 
 class _StateChunks:
-    """Chunks in Spark's state store."""
-
     def __init__(self, bodies: Any) -> None:
         self._bodies = bodies
 

@@ -8,8 +8,6 @@ The arguments of a command: ``row``, the user's columns by name; ``sequence``, `
 null; ``void``, whether it leaves nothing; and for the operator log ``message_id``, ``disposition``, ``edited``.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
@@ -64,7 +62,6 @@ def as_plain(value: Any) -> Any:
 
 
 def never_late(plan: Plan) -> Plan:
-    """The plan for messages that are put back."""
 
     def of(queue: Queue) -> Queue:
         match queue.policy:
@@ -133,7 +130,6 @@ def answer_to(command: Command, became: Became) -> CommandResult:
 
 
 def _shortened(command: Command) -> Command:
-    """The command as the operator log keeps it."""
     kept = {name: command.arguments[name] for name in _KEPT if name in command.arguments}
     return replace(command, arguments=kept)
 

@@ -1,7 +1,5 @@
 """Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have as expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

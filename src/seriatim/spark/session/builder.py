@@ -4,8 +4,6 @@ This module owns the settings that a pipeline needs to be correct (the workers' 
 store, the splitting of files) or convenient (logging, memory, addresses). It knows no pipeline.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -136,7 +134,6 @@ def _set(session: SparkSession, name: str, value: str) -> None:
 
 
 def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
-    """Settings that are fixed when Spark starts."""
     master = wanted.get("spark.master", "local[*]")
     python = wanted.get("spark.pyspark.python", sys.executable)
     settings = {

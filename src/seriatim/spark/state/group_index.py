@@ -117,7 +117,6 @@ class QueueState:
         )
 
     def with_state(self, state: State) -> QueueState:
-        """The same groups in another state."""
         return replace(self, state=state)
 
     def with_positions(self, every: Sequence[bytes], state: State) -> QueueState:
@@ -156,7 +155,6 @@ class Run:
 
     @classmethod
     def of(cls, fields: Sequence[Any]) -> Run:
-        """Read a run."""
         number, groups, live, bounds = fields
         return cls(int(number), int(groups), dict(live), tuple(bounds))
 
@@ -183,7 +181,6 @@ class Index:
     departed: dict[str, QueueState] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The value to store."""
         header = {
             "layout": LAYOUT,
             "parts": PARTS,
@@ -251,7 +248,6 @@ class Index:
 
     @staticmethod
     def fingerprint_of(value: bytes) -> str:
-        """The fingerprint of the operator that wrote a stored value."""
         return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
 
     def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:

@@ -5,8 +5,6 @@ declaration are written beside it, and compared before the first batch. Each buc
 for queries that are started without a manifest.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -94,7 +92,6 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
 
 
 def is_cut_alike(written: str, wanted: str) -> bool:
-    """Return whether two fingerprints have the same buckets."""
     found, own = json.loads(written), json.loads(wanted)
     return all(found.get(key) == own.get(key) for key in ("buckets", "spread"))
 

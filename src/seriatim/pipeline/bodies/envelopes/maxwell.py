@@ -1,7 +1,5 @@
 """Maxwell: rows (``type``, ``data``, ``old``, ``ts``, ``position``), bootstraps and DDL."""
 
-from __future__ import annotations
-
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,

@@ -1,12 +1,7 @@
 -- Purpose: some of the messages that a queue has, in any state.
 -- Index: entries_pkey, spool_pkey, message_parts_pkey, tickets_arrival_id_key, locations_pkey.
 SELECT
-    stored.message_id, stored.type, stored.location, stored.epoch, stored.number, stored.content_type, stored.received_at,
-    stored.context::text, stored.property_types::text, stored.body,
-    CASE WHEN stored.parts IS NOT NULL THEN ARRAY(
-        SELECT ROW(part.name, part.content_type, part.body) FROM {schema}.message_parts AS part
-        WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position ORDER BY part.number
-    ) END AS parts,
+    {message_columns(stored.context)},
     CASE WHEN %(ordered)s THEN entry.group_key END AS "group", entry.sequence, entry.ordinal, entry.late
 FROM {schema}.entries AS entry
 JOIN {schema}.stored_messages AS stored USING (arrival_id, position)

@@ -69,46 +69,31 @@ WITH of_group AS MATERIALIZED (
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority::integer,
         attempt, visible_at, subscription_ids, NULL::timestamptz AS since
     FROM (
-        SELECT its.* FROM matching CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.entries AS one
-            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
-        ) AS its
+        {rows_of(entries, matching)}
     ) AS entries
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, priority, attempt, NULL,
         subscription_ids, aside_at
     FROM (
-        SELECT its.* FROM matching CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.aside AS one
-            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
-        ) AS its
+        {rows_of(aside, matching)}
     ) AS aside
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, NULL, attempt, NULL,
         subscription_ids, done_at
     FROM (
-        SELECT its.* FROM matching CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.history AS one
-            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
-        ) AS its
+        {rows_of(history, matching)}
     ) AS history
     UNION ALL
     SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{}', unrouted_at
     FROM (
-        SELECT its.* FROM matching CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.unrouted AS one
-            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
-        ) AS its
+        {rows_of(unrouted, matching)}
     ) AS unrouted
     UNION ALL
     SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, NULL, 0, NULL, '{}', NULL
     FROM (
-        SELECT its.* FROM matching CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.to_route AS one
-            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
-        ) AS its
+        {rows_of(to_route, matching)}
     ) AS to_route
 )
 SELECT

@@ -26,10 +26,7 @@ WITH remembered AS MATERIALIZED (
         visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by, postponed,
         CASE WHEN postponed_until = visible_at AND visible_at > clock_timestamp() THEN visible_at END AS postponed_until
     FROM (
-        SELECT its.* FROM message CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.entries AS one
-            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
-        ) AS its
+        {rows_of(entries, message)}
         WHERE %(queue_id)s::integer IS NULL
         UNION ALL
         SELECT * FROM {schema}.entries AS one
@@ -40,10 +37,7 @@ WITH remembered AS MATERIALIZED (
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, FALSE, attempt,
         NULL, subscription_ids, aside_at, NULL, NULL, NULL
     FROM (
-        SELECT its.* FROM message CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.aside AS one
-            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
-        ) AS its
+        {rows_of(aside, message)}
         WHERE %(queue_id)s::integer IS NULL
         UNION ALL
         SELECT * FROM {schema}.aside AS one
@@ -54,10 +48,7 @@ WITH remembered AS MATERIALIZED (
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, late, attempt,
         NULL, subscription_ids, done_at, done_by, NULL, NULL
     FROM (
-        SELECT its.* FROM message CROSS JOIN LATERAL (
-            SELECT * FROM {schema}.history AS one
-            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
-        ) AS its
+        {rows_of(history, message)}
         WHERE %(queue_id)s::integer IS NULL
         UNION ALL
         SELECT * FROM {schema}.history AS one

@@ -22,14 +22,7 @@ BEGIN
             AND entry.batch IS NULL
         RETURNING entry.*
     ), kept AS (
-        INSERT INTO {schema}.aside (
-            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
-            subscription_ids, ordinal, late, attempt
-        )
-        SELECT
-            entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
-            subscription_ids, ordinal, late, attempt
-        FROM unread WHERE why IS NOT NULL
+        {set_aside_dead(unread, ordinal)} WHERE why IS NOT NULL
     ), removed AS (
         DELETE FROM {schema}.spool AS stored USING unread
         WHERE why IS NULL AND stored.arrival_id = ANY (ARRAY[unread.arrival_id])

@@ -13,14 +13,7 @@ BEGIN
             AND entry.group_key = coalesce(of_group, entry.group_key)
         RETURNING entry.*
     )
-    INSERT INTO {schema}.aside (
-        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, ordinal, late, attempt
-    )
-    SELECT
-        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, ordinal, late, attempt
-    FROM gone;
+    {set_aside_dead(gone, ordinal)};
     INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
     SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = of_group;

@@ -14,13 +14,6 @@ BEGIN
             AND stored.message_id = of_message AND entry.entry_id = coalesce(of_entry, entry.entry_id)
         RETURNING entry.*
     )
-    INSERT INTO {schema}.aside (
-        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, ordinal, late, attempt
-    )
-    SELECT
-        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, of_ordinal, late, attempt
-    FROM gone;
+    {set_aside_dead(gone, of_ordinal)};
 END
 $function$;

@@ -15,14 +15,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (free) RETURNING entry.*
     )
-    INSERT INTO {schema}.aside (
-        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, ordinal, late, attempt
-    )
-    SELECT
-        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, meaning, priority,
-        subscription_ids, ordinal, late, attempt
-    FROM gone;
+    {set_aside_dead(gone, ordinal)};
     RETURN free;
 END
 $function$;
