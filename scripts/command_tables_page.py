@@ -127,16 +127,10 @@ def _annotation(table: Table[Any], column: Column[Any]) -> str:
         return ""
     for one in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
         if one.name == column.name:
-            return _in_words(one.type)
+            return str(one.type)
     if isinstance(found := getattr(kind, column.name, None), property):
-        return _in_words(typing.cast("Any", found.fget).__annotations__.get("return", ""))
-    return _in_words(getattr(kind, "__annotations__", {}).get(column.name, ""))
-
-
-def _in_words(annotation: object) -> str:
-    """An annotation as its module has it: a text, or a type whose names stand without their modules."""
-    told = annotation.__name__ if isinstance(annotation, type) and not typing.get_args(annotation) else str(annotation)
-    return re.sub(r"(?:\w+\.)+(\w)", r"\1", told)
+        return str(typing.cast("Any", found.fget).__annotations__.get("return", ""))
+    return str(getattr(kind, "__annotations__", {}).get(column.name, ""))
 
 
 def _link(table: Table[Any]) -> str:

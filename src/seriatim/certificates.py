@@ -1,5 +1,7 @@
 """TLS by files in PEM: the contexts of a connecting and of a listening side, which reads files again when they are replaced."""
 
+from __future__ import annotations
+
 import os
 import ssl
 from collections.abc import Callable

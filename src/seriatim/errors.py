@@ -35,6 +35,8 @@ An error has the fault, its place and the remedy. It has a stable ``code``. It c
 because Spark sends errors from its workers to the driver.
 """
 
+from __future__ import annotations
+
 import sys
 from datetime import timedelta
 

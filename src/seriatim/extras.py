@@ -4,6 +4,8 @@ A room that needs an extra says so in its ``__init__`` (``need("spark")``), so t
 none. Every other module is importable without extras.
 """
 
+from __future__ import annotations
+
 from importlib.util import find_spec
 
 from seriatim.errors import MissingExtra

@@ -5,6 +5,8 @@ for ever. httpcore only passes its time-out parameter to its network layer. With
 of the monotonic clock.
 """
 
+from __future__ import annotations
+
 import socket
 import ssl
 import threading

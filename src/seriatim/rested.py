@@ -3,6 +3,8 @@
 One empty round trip tells. What is asked is never the call itself, so a call is neither repeated nor lost.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,6 +4,8 @@ A coroutine that is cancelled goes on when its call has ended, so that what it r
 that a few seconds at most, if the connection is the box's own: a server that doesn't answer keeps nobody.
 """
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """`AsyncDelivery`: messages that are handed out together; the receiver completes them or puts them back."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Sequence
 
 from seriatim.aio.face import OfRun, counterpart

@@ -1,5 +1,7 @@
 """The asyncio counterpart of a method: a coroutine function with the same parameters, made of the method itself."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar

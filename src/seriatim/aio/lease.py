@@ -1,5 +1,7 @@
 """`AsyncTakenLease`: a lease on a run of one group, as coroutines."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID

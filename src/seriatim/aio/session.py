@@ -1,5 +1,7 @@
 """`AsyncSession`: publish, receive and exchange dialog messages in one transaction, as coroutines."""
 
+from __future__ import annotations
+
 import asyncio
 import math
 from abc import ABC, abstractmethod

@@ -1,5 +1,7 @@
 """Slots: as many coroutines at once as the box has connections; the others wait, without a thread."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections import deque

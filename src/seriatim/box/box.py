@@ -1,5 +1,7 @@
 """`MessageBox`: open a box, define queues and subscriptions in it, and begin sessions."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """Notices: values that describe failures in a transaction. They are published at the end of the call."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

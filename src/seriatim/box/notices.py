@@ -4,6 +4,8 @@ Only this module publishes for the box itself. It looks for subscribers of failu
 there are. If a failure can't be published, that is logged and nothing is undone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain

@@ -1,5 +1,7 @@
 """The verbs of publishing as methods of `Session`; `publishing/publisher.py` and functions of the schema implement them."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Receive: lock and return the next messages of a queue; wait outside a transaction if necessary."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable

@@ -1,5 +1,7 @@
 """`tick`: do due work without receiving: route messages published through SQL, fire timers, retry groups."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

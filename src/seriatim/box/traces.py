@@ -3,6 +3,8 @@
 It knows nothing of OpenTelemetry; `seriatim.tracing` installs itself here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType

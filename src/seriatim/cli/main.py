@@ -1,5 +1,7 @@
 """The command ``seriatim``: finds the commands and turns errors into one clear line and an exit code."""
 
+from __future__ import annotations
+
 import importlib
 import os
 import sys

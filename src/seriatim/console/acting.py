@@ -1,5 +1,7 @@
 """Everything that the console changes goes through `act`: it checks the role, and takes the actor's name from who asks."""
 
+from __future__ import annotations
+
 import re
 import time
 from collections import Counter

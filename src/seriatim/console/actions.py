@@ -1,5 +1,7 @@
 """What actions on groups take away, in words."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.kernel.groups.verbs import VERBS, Action

@@ -1,5 +1,7 @@
 """`create_app`: the console as an ASGI application, to be run alone or inside another one."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256

@@ -1,5 +1,7 @@
 """Work on bulk operations beside the pages: one thread a process, while there is something to do."""
 
+from __future__ import annotations
+
 import threading
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """Why groups stand still, counted by cause, each with what usually helps and the filter that finds its groups."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from seriatim.box.box import MessageBox

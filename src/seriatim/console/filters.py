@@ -1,5 +1,7 @@
 """The filters above lists: their fields, and what is wrong with a value, before anything is read."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

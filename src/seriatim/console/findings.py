@@ -1,5 +1,7 @@
 """Findings of the doctor as rows of a page, each with the link to where it is mended."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

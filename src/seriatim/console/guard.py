@@ -1,5 +1,7 @@
 """What a request has to fulfil before a page sees it: its host, its origin, its size; and the headers of each answer."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit

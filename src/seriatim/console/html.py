@@ -1,5 +1,7 @@
 """Pages as HTML: everything that came with a message is text, whatever is in it."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

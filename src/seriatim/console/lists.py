@@ -1,5 +1,7 @@
 """Pages that are lists: their filters, rows and further pages come from the function that reads the list."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

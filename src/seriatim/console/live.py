@@ -1,5 +1,7 @@
 """What is live: one poller a process asks what has changed while somebody looks, and tells all open pages."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import json

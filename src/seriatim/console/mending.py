@@ -1,5 +1,7 @@
 """What helps a message that stands still: the action on its group, or on it alone, as its pages show it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -4,6 +4,8 @@ A page reads from `seriatim.operations` and gives an `Answer`: the object that i
 is what the command prints with ``--json``, because both come from one table.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar

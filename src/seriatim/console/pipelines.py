@@ -3,6 +3,8 @@
 Where Spark isn't installed, the console shows the box, and says in place of the pipelines what is missing.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path

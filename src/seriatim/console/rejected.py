@@ -1,5 +1,7 @@
 """`Rejected`: a form that was refused. The page on which it stands shows it again, with what was typed and with the reason."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from seriatim.box.definitions.queue_settings import SETTINGS

@@ -1,5 +1,7 @@
 """What a person saw before they acted, as a token: what has changed since isn't acted on."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 from collections.abc import Iterable

@@ -1,5 +1,7 @@
 """The console as a process: which users it has, and where it may listen."""
 
+from __future__ import annotations
+
 import os
 import secrets
 import socket

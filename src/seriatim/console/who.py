@@ -1,5 +1,7 @@
 """Who uses the console, and what they may do: who has its token, a user whom a proxy names, or one of a users file."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import getpass

@@ -1,5 +1,7 @@
 """The parts of a session and a delivery that a port needs, and the key by which a receiver recognises a repeated message."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Sequence

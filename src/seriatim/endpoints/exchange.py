@@ -6,6 +6,8 @@ deadline (`network.py`). The protocol and the connection pool are httpcore's.
 There is no proxy, redirect, cookie or encoding.
 """
 
+from __future__ import annotations
+
 import base64
 import time
 from collections.abc import Iterable, Mapping

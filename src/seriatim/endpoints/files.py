@@ -1,5 +1,7 @@
 """The file port: writes each message's body into its own file, at least once, under a name that stays the same."""
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re

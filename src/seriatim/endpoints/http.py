@@ -2,6 +2,8 @@
 published.
 """
 
+from __future__ import annotations
+
 import re
 import threading
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """The Kafka port: sends each message to a topic, at least once, with the group as its key, and waits until it is stored."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """The queue port: publishes messages to another queue of the same box, exactly once, in the transaction of the turn."""
 
+from __future__ import annotations
+
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message, Received

@@ -1,5 +1,7 @@
 """The RabbitMQ port: publishes each message to an exchange, at least once, and waits until the broker has confirmed it."""
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Mapping

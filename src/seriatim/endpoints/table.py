@@ -1,5 +1,7 @@
 """The table port: a row for each message, in the box's own database exactly once, or in another database at least once."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,5 +1,7 @@
 """Answers over HTTP, and the room that their bodies take in memory."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 from collections import deque

@@ -1,5 +1,7 @@
 """`create_app`: the operations over HTTP as an ASGI application."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,5 +1,7 @@
 """A request as its handler sees it: parameters, headers, the body with its room in memory, and whether its caller is still there."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack

@@ -1,5 +1,7 @@
 """Callers: who a token says they are, what they may do, and the box as their role sees it."""
 
+from __future__ import annotations
+
 import asyncio
 import time
 from dataclasses import dataclass

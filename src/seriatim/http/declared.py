@@ -3,6 +3,8 @@
 The application finds its handlers and checks requests by them, and `openapi.py` writes them as a document: nothing is said twice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -4,6 +4,8 @@ A caller that waits costs a socket: it takes a connection to PostgreSQL, and roo
 that has gone away.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict

@@ -1,5 +1,7 @@
 """CloudEvents 1.0 over HTTP: binary, structured and batch. What isn't as the specification says is refused."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import json

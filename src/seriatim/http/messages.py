@@ -1,5 +1,7 @@
 """``/v1/messages``: publish messages, and see what became of one."""
 
+from __future__ import annotations
+
 import base64
 import binascii
 import hashlib

@@ -1,5 +1,7 @@
 """The operations as a document of OpenAPI 3.1, written from their declarations."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from functools import cache

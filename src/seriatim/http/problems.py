@@ -1,5 +1,7 @@
 """Errors as answers over HTTP: `Problem`, which is written as RFC 9457 has it, and the problem of each error of seriatim."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from http import HTTPStatus

@@ -1,5 +1,7 @@
 """Requests, read strictly: JSON in UTF-8 without a name twice, and parameters as the operations declare them."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections import Counter

@@ -3,6 +3,8 @@
 A caller that waits costs a socket: it has no connection to PostgreSQL and no room in memory.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """`HttpServer`: the face over HTTP as a part of a process, with TLS or behind a proxy."""
 
+from __future__ import annotations
+
 import asyncio
 from functools import partial
 

@@ -1,5 +1,7 @@
 """Refuse unknown arguments of a declaration with an error of seriatim, which names the known ones."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 from collections.abc import Callable

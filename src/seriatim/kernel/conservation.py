@@ -1,5 +1,7 @@
 """The law of conservation: every received message is accounted for. Executable, for tests and for ``doctor``."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

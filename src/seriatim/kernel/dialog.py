@@ -5,6 +5,8 @@ the other side, a timer or the clock on it is a verb, too, so that one table con
 message box has the same rows, so that its functions decide within one round trip; a test compares them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -9,6 +9,8 @@ are, and ``=`` is TRUE exactly if the two values are equal, for every type whose
 That excludes doubles (-0.0 equals 0.0); and booleans are left out because they lead nowhere.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The `Sequencer`: the kernel with a dictionary around it, for programs that need order in memory."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum

@@ -9,6 +9,8 @@ a position. `sequence.ticket_position` converts back. Keys decide which of two m
 they are equal there is no order, and the caller gets both messages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -28,6 +28,8 @@ The schema's functions `link_verdict` (rules 1 and 5) and `link_decision` (2 to 
 with it.
 """
 
+from __future__ import annotations
+
 from enum import IntEnum
 
 #: How many messages, and how many bytes, a stream may be ahead of its receiver.

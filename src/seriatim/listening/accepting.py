@@ -1,5 +1,7 @@
 """`Accepting`: accepts the connections of a socket, which no peer can use up, and begins each in a protocol, with TLS or without it."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import logging

@@ -1,5 +1,7 @@
 """Addresses to listen at: ``HOST:PORT`` as text, or a path, and the socket."""
 
+from __future__ import annotations
+
 import ipaddress
 import socket
 from contextlib import suppress

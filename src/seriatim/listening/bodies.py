@@ -1,5 +1,7 @@
 """Bodies of requests, read with deadlines, and answers without a framework."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress

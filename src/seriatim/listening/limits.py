@@ -1,5 +1,7 @@
 """The limits of connections to a listening process."""
 
+from __future__ import annotations
+
 import resource
 from dataclasses import dataclass
 

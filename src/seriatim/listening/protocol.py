@@ -1,5 +1,7 @@
 """HTTP on one connection: uvicorn's, with a deadline for everything that the other side has to do."""
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import select

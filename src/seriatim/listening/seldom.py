@@ -1,5 +1,7 @@
 """The log of strangers' actions: the same line only once in a while, because they could fill it."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

@@ -1,5 +1,7 @@
 """`Server`: an ASGI application at an address, whose connections no peer can use up."""
 
+from __future__ import annotations
+
 import contextlib
 import socket
 import ssl

@@ -1,5 +1,7 @@
 """Threads for work that takes long: a few with a bounded queue before them, or one whose answer all share."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

@@ -1,5 +1,7 @@
 """The alerts that seriatim recommends, from which ``docs/alerts.yml`` is made, with a case for each that makes it fire."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """The Grafana board that is made from the list of metrics: ``docs/grafana.json``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """A box's figures, read seldom and in time: several scrapes share one statement, and none waits for a database that is away."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Sequence

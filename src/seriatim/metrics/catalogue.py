@@ -4,6 +4,8 @@ The reference page, the alerts and the Grafana board are made from it (``python 
 stable: users have them in their rules and boards. A label is never a group, a message or the text of an error.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

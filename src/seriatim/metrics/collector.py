@@ -3,6 +3,8 @@
 An application that has a registry of its own adds it there: ``REGISTRY.register(Collector(box=BoxReading(…), watched=Watched()))``.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

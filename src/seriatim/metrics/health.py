@@ -1,5 +1,7 @@
 """Whether a process is ready: not only alive, but it has looked for work lately, and its box is enabled and answers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Metrics and health for commands: a worker's supervisor, `seriatim serve`, and a pipeline's run."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial

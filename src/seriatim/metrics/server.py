@@ -1,5 +1,7 @@
 """The address at which a process serves its metrics (``/metrics``) and its health (``/healthz``, ``/readyz``)."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """The state of a process for monitoring: its measures, its turns, and its last look for work."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Whether something names a message box, or there is one in this folder. Nothing is made or started for the answer."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

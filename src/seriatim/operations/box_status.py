@@ -1,5 +1,7 @@
 """The version of a box, its size, and the next number of each location."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.views.box_status import BoxStatus, read_status
 

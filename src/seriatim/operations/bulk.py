@@ -3,6 +3,8 @@
 A group that has changed meanwhile is refused; the other groups are processed, and nothing is undone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby

@@ -4,6 +4,8 @@ What was seen of each group is noted first; a group that has changed since is le
 process ends, `seriatim serve` and workers go on with it. Each group is acted on once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 

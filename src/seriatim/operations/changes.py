@@ -1,5 +1,7 @@
 """What has changed in a box since somebody looked: cheap enough to be asked every second."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.views.table_changes import changes_of
 

@@ -1,5 +1,7 @@
 """Connections to a box's database: list them, and end one whose transaction was forgotten."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.connections import ConnectionView, connections_of

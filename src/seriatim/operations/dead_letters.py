@@ -1,5 +1,7 @@
 """Dead letters for operators: list, requeue, delete. Each action is written to the operator log."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """Dialogs: list their sides, and end sides that no application will end any more."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.dialogs import DialogFilter, DialogView, clean_up, dialogs_of

@@ -4,6 +4,8 @@ An edit changes a message's body and its properties, except the properties that 
 message as it was published is kept. The names, types and errors of the fields are the same as in `ExportedMessage`.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
 import json

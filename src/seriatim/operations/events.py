@@ -1,5 +1,7 @@
 """Events of groups, for operators: list and count; and for exporters, one after another."""
 
+from __future__ import annotations
+
 from collections.abc import Collection
 
 from seriatim.box.box import MessageBox

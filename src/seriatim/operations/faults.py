@@ -1,5 +1,7 @@
 """Faults of handlers, for operators: list and show."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of

@@ -1,5 +1,7 @@
 """The figures of a box, for those who watch it: counts, ages and sizes, in one statement."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.views.figures import Figure, read_figures
 

@@ -1,5 +1,7 @@
 """Find an order: a message id, a group's key or the value of a property, wherever the box has it."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from seriatim.box.connection.access import Transaction

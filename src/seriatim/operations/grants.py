@@ -1,5 +1,7 @@
 """The rights of database roles on a box: grant, revoke, list."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from seriatim.box.box import MessageBox

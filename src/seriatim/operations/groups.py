@@ -4,6 +4,8 @@ Each action is one transaction, takes an actor and a reason, and is written to t
 doesn't allow the action, it is refused; the error names the state and the allowed actions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Whether a box, or a process that tells its health at an address, is well: a short answer for machines; `doctor` has the long one."""
 
+from __future__ import annotations
+
 import json
 from typing import Any
 from urllib.error import HTTPError, URLError

@@ -1,5 +1,7 @@
 """The identity of a box: its id, the server on which it lives, and what to do where it finds itself on another one."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import identity as operators
 from seriatim.box.operators.identity import NewIdentity

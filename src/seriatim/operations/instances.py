@@ -3,6 +3,8 @@
 Each action is one transaction, takes an actor and a reason, and is written to the operator log.
 """
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.dsn import place_of

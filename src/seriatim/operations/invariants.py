@@ -1,5 +1,7 @@
 """Checks of a box's laws on the live box. Each function returns the violations, in words."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.views import invariants
 from seriatim.box.views.invariants import Account

@@ -1,5 +1,7 @@
 """Links to other boxes: pair two boxes, and see what is on the road between them."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Functions of lists: their parameters and their help are the fields of a `Listing`, which is their last argument."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar

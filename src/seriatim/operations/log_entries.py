@@ -1,5 +1,7 @@
 """Entries of operator logs, of message boxes and of pipelines, as one table shows them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Open a box for people who look at it: statements end in time, and where it is wanted nothing can be changed."""
 
+from __future__ import annotations
+
 from datetime import UTC, datetime
 
 from seriatim.box import notices

@@ -1,5 +1,7 @@
 """Messages with their places in the queues: list them, read one, route unrouted and invalid ones again."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 

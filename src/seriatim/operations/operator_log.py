@@ -1,5 +1,7 @@
 """The operator log: who did what, when and why."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.operations_done import LogFilter, Logged, OperationRun, logged, runs
 from seriatim.operations.listing import listed

@@ -1,5 +1,7 @@
 """A box at one glance: a row for each queue, and the box as a whole; made from its figures, in one statement."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,5 +1,7 @@
 """The pages of the documents: the wheel carries them, and a clone has them in ``docs``."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Periods as people read them: "3 h"."""
 
+from __future__ import annotations
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 

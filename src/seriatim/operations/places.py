@@ -1,5 +1,7 @@
 """Where operators act on groups: a message box, or a pipeline (`pipelines/groups.py`). Commands and pages see one protocol."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol

@@ -1,5 +1,7 @@
 """Ports through which messages come in: what each has taken in, who reads it, and why it stands still."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.ports import PortView, ports_of

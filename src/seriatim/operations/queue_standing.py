@@ -1,5 +1,7 @@
 """How one queue stands: its state in words, what needs a hand in it, and the one command that helps first."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 

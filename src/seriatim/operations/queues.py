@@ -1,5 +1,7 @@
 """Queues: count messages, turn queues on and off, set how fast they are worked on, release queues from a pipeline that is gone."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from types import EllipsisType
 

@@ -1,5 +1,7 @@
 """The regions that a box belongs to."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -1,5 +1,7 @@
 """Retention: delete rows that need not be kept, and set the periods for which rows are kept."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from seriatim.box.box import MessageBox

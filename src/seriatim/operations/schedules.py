@@ -1,5 +1,7 @@
 """Schedules: see when each publishes and what it has published, pause them and let them go on."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import schedules as operators
 from seriatim.box.operators.operator_log import Operator

@@ -3,6 +3,8 @@
 Each action is written to the operator log.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from seriatim.box.box import MessageBox

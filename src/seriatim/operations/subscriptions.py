@@ -1,5 +1,7 @@
 """Subscriptions: list, start and stop them. A stopped subscription collects messages, but doesn't hand them out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """The tokens of callers over HTTP: create, list, revoke."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """The trace of a message, for operators: each step with its time, as far as the box keeps it."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.postgres.translate import translated

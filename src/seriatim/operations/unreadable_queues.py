@@ -1,5 +1,7 @@
 """The queues of a box from which a pipeline can't read, though its file says so."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Workers: the processes that work on queues, with what they have in hand; the queues on which nobody works."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ReadyWork, ready_work

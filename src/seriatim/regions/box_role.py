@@ -1,5 +1,7 @@
 """The role of a box as a region: which region it is, which queues belong to the regions, and whether it votes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -4,6 +4,8 @@ The sessions are locked in one order, and read with all that is known of the num
 So any number of messages takes the same number of round trips.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

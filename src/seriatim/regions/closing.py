@@ -10,6 +10,8 @@ A box keeps the journal's word beside its own, so a journal that went back in ti
 learns it before it votes. `tests/models/closing.py` searches what can happen.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from psycopg import errors

@@ -3,6 +3,8 @@
 The box keeps both, because it can't know which has the number. One has an entry in the queue, the others are kept beside it.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Messages with their numbers, and which of them belong together."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Number messages that are sent to two regions: by their own numbers, earlier ones, or the next ones that two of three parties know."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 
 import numpy as np

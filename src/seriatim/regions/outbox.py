@@ -6,6 +6,8 @@ of
 processes may do it at once, and be killed at any moment: the row in the outbox is removed after the copy was committed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,5 +1,7 @@
 """`Pair`: the two boxes and the journal, for sending and copying."""
 
+from __future__ import annotations
+
 import hashlib
 import threading
 from collections.abc import Callable, Mapping

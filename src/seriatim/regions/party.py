@@ -1,5 +1,7 @@
 """`Party`: one of the three that know numbers. A call that takes too long counts as absent; it isn't asked again for a while."""
 
+from __future__ import annotations
+
 import queue
 import threading
 import time

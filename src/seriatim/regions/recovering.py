@@ -4,6 +4,8 @@ A box has learned from the journal what is over, so it may know more than a jour
 portions, each a transaction; a number only ever rises, so an interrupted recovery is repeated as a whole.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -3,6 +3,8 @@
 A refused message gets another number only if the journal has barred it from the first one, or nobody has it there.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 

@@ -1,5 +1,7 @@
 """`RegionalQueue`: a queue of sessions in the boxes of two regions; the journal decides on them, the boxes decide nothing."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast

@@ -1,5 +1,7 @@
 """`Regions`: the boxes of two regions and the journal that both share: define their queues, and publish to both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

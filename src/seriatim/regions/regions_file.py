@@ -1,5 +1,7 @@
 """Read a regions file: the two boxes, the journal, and what is defined in both boxes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ The journal's word is the one that counts: a number that isn't confirmed before 
 here.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 The journal, and then the other box, first note its new incarnation: from then on they refuse calls that count a vote of an earlier one.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 
 from seriatim.box.connection.access import Transaction

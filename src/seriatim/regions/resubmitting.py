@@ -1,5 +1,7 @@
 """Publish a dead letter of two regions again. Its number is over in the journal, so its content gets another id and another number."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,5 +1,7 @@
 """Views of two regions: how far each is behind the other, waiting messages, and differing definitions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime

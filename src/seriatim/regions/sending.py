@@ -4,6 +4,8 @@ All messages of a call go through the steps together: a step asks one of the thr
 asked.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Units of messages that are sent to two regions together, and the replies to a sender."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

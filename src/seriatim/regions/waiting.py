@@ -7,6 +7,8 @@ row
 in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,5 +1,7 @@
 """Stop a run by SIGINT and SIGTERM: the first signal lets the batch in hand end, the second doesn't."""
 
+from __future__ import annotations
+
 import signal
 import threading
 import time

@@ -3,6 +3,8 @@
 This module composes the stages and counts messages at the entrance; each stage is a package of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce

@@ -4,6 +4,8 @@ Nothing in the kernel asks a clock; PostgreSQL is asked for the time. So in a te
 can be moved: see `movable_clock.sql`.
 """
 
+from __future__ import annotations
+
 import re
 from datetime import datetime
 from importlib import resources

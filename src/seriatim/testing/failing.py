@@ -1,5 +1,7 @@
 """A function of a ``process`` step that fails at chosen messages, for tests of your pipelines."""
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

@@ -7,6 +7,8 @@
 The same messages and the same seed give the same feed, byte for byte.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random

@@ -3,6 +3,8 @@
 `seriatim_box` is a message box for one test. Override `seriatim_define` to say what all boxes have.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 

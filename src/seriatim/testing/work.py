@@ -1,5 +1,7 @@
 """`work_off`: have a handler work on a queue until nothing can be handed out, in a test."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,6 +5,8 @@ another cause than their publisher: their spans are in the trace of the turn, an
 message that filled the hole.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType

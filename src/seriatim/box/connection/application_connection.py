@@ -1,5 +1,7 @@
 """An application's connection for the box's statements: with the driver's standard cursors and value readers."""
 
+from __future__ import annotations
+
 import threading
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from typing import Any

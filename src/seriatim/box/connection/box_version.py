@@ -1,5 +1,7 @@
 """`BoxVersion`: notice that a box was migrated while a process has it open."""
 
+from __future__ import annotations
+
 import psycopg
 
 from seriatim.box.postgres.migrate import Applied, find

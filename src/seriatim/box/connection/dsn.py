@@ -5,6 +5,8 @@ A DSN may be a PostgreSQL URI or ``key=value`` text (with ``service=`` from ``pg
 only its owner may read. An error shows only the host and the name of the database.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import stat

@@ -4,6 +4,8 @@ The driver's cursors send each statement of a pipeline separately, need another 
 transaction, and convert each parameter and each name anew. What is sent again and again takes a third of that time here.
 """
 
+from __future__ import annotations
+
 import itertools
 import re
 import secrets

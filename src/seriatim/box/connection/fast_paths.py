@@ -4,6 +4,8 @@ Each path has the effect of the general way; a test for each condition compares 
 gains; `make bench ARGS=fast-paths` measures that.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID

@@ -1,5 +1,7 @@
 """Refuse sessions, deliveries and connections in a forked process: only the process that made them can use them."""
 
+from __future__ import annotations
+
 import os
 
 from seriatim.errors import UsageError

@@ -7,6 +7,8 @@ A box has an id, and remembers its server. On another server it is disabled unti
 or is a copy: reading works, and `Identity.check_enabled` refuses the rest. That is looked at once for each connection.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from uuid import UUID

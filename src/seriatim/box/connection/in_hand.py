@@ -4,6 +4,8 @@ The connection reports rollbacks, savepoints and statements that end the transac
 worker lends it to a handler; a lease takes it over. All of them read the state here, and none keeps a state of its own.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum

@@ -1,5 +1,7 @@
 """`join`: the psycopg connection of a transaction that SQLAlchemy began, for a session of a box. SQLAlchemy isn't imported for it."""
 
+from __future__ import annotations
+
 from collections.abc import Coroutine
 from typing import Any, Protocol, overload
 

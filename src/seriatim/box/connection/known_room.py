@@ -1,5 +1,7 @@
 """The free room in queues with `max_messages`, as far as a process knows it without counting again."""
 
+from __future__ import annotations
+
 import threading
 import time
 

@@ -1,5 +1,7 @@
 """`Misuse`: the calling code is wrong, and the same call fails again. As a fault of a handler it is never retried."""
 
+from __future__ import annotations
+
 from seriatim.errors import UsageError
 
 

@@ -1,5 +1,7 @@
 """Cursors of the box's own connections; the connection inspects each statement before it is sent."""
 
+from __future__ import annotations
+
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, cast
 

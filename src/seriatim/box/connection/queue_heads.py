@@ -10,6 +10,8 @@ others such messages are common, so there a place is only used if finding it too
 that a transaction has completed itself before its end: so it notes its progress, see `reach.sql`.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 

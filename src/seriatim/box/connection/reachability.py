@@ -4,6 +4,8 @@ A psycopg pool logs a warning for every failed attempt, about once a second. The
 their names, are filtered out, and those of connections that are closed; all other log records, and other pools, are left alone.
 """
 
+from __future__ import annotations
+
 import logging
 from itertools import count
 from threading import Lock

@@ -1,5 +1,7 @@
 """The transaction of a session on a replaceable connection: so a receiver survives restarts of the server."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType

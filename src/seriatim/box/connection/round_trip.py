@@ -1,5 +1,7 @@
 """Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections.abc import Iterator

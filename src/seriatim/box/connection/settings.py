@@ -3,6 +3,8 @@
 On its own connections the box sets them. On an application's connection it checks the necessary settings.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import lru_cache
 

@@ -5,6 +5,8 @@ The box has to follow the transaction of each delivery. It sees the calls `Conne
 words in comments, quoted text and function bodies don't count. This module knows no connections.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from enum import Flag, auto

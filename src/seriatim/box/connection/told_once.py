@@ -1,5 +1,7 @@
 """The texts that a process has logged already, so that it logs each once."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Hashable
 

@@ -1,5 +1,7 @@
 """When a process has last looked for groups on trial, which come after the others: under load it looks once a second."""
 
+from __future__ import annotations
+
 import time
 
 _PAUSE_S = 1.0

@@ -1,5 +1,7 @@
 """Parse a `wait` argument: how long a call may wait."""
 
+from __future__ import annotations
+
 import math
 
 from seriatim.errors import UsageError, shown

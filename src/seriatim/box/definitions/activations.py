@@ -1,5 +1,7 @@
 """List the activations of queues with their current work. Reads without locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

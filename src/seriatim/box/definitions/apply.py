@@ -1,5 +1,7 @@
 """Apply a box file, and parse the arguments of `drop`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """`Change`: the fields that a new definition changes, in words."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 

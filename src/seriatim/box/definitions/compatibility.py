@@ -1,5 +1,7 @@
 """Check that the definitions of a box fit together: types, queues and filters."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ This module decides how a property's value is stored for the search, and which q
 connections: the caller passes a function that searches.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal

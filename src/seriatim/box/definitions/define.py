@@ -4,6 +4,8 @@ Only one transaction at a time defines. Definitions that it reads stay private, 
 else may route by them.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Refuse to drop a definition that is in use; the error names its user."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping
 
 from seriatim.box.definitions.change import Kind

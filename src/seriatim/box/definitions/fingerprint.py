@@ -1,5 +1,7 @@
 """The fingerprint of a message in a queue that is `Standard`: of its body and parts, or of the properties that are compared."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,5 +1,7 @@
 """Checks of gates for `define`: whether they fit the queues, and whether they may change."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator
 
 from seriatim.box.definitions.definition import BoxQueue, Definitions

@@ -1,5 +1,7 @@
 """The numbers of a gate's groups, when a queue gets the gate: they begin behind those that the queue has given."""
 
+from __future__ import annotations
+
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable
 from seriatim.pipeline.text.counted import counted

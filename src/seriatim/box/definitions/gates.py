@@ -1,5 +1,7 @@
 """`Gates`: which queues lead to a gate, and which messages a gate, or a queue that has one, doesn't take."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from seriatim.box.definitions.definition import Definitions

@@ -1,5 +1,7 @@
 """The definitions as a process knows them: read again after a change, shared by all its sessions."""
 
+from __future__ import annotations
+
 import json
 import threading
 from collections.abc import Mapping

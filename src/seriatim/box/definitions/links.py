@@ -1,5 +1,7 @@
 """The definitions of links, and which queues lead over them. Nobody routes by links: they are read by themselves."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Collection
 

@@ -3,6 +3,8 @@
 Pure functions of declarations, without rows or connections.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 
 from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, UnitOfWork

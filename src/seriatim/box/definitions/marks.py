@@ -8,6 +8,8 @@ An entry of a `Standard` queue has both, of a `Fifo` queue only the bits. Withou
 they aren't. An entry with neither has NULL.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,5 +1,7 @@
 """`QueueSettings`: what an operator has set for a queue, and its processes obey while they run."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

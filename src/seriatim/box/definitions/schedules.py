@@ -1,5 +1,7 @@
 """The definitions of schedules, which nobody routes by: they are read by themselves, and the owner's alone."""
 
+from __future__ import annotations
+
 import json
 
 from seriatim.box.definitions.change import Change, Kind, changed_fields

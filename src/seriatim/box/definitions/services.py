@@ -1,5 +1,7 @@
 """Checks of contracts and services for `define` and `drop`: whether they fit together, and whether they are in use."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator
 
 from seriatim.box.definitions.change import Definition, Kind

@@ -1,5 +1,7 @@
 """Start and stop subscriptions, queues and activations. The declarations themselves stay the same."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Unique keys: of the messages with one key at most one waits in a queue. Which entries have a key, and where that can't be."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

@@ -3,6 +3,8 @@
 There is no background process: receivers of a service's queue and `tick` call this module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import timedelta
 

@@ -1,5 +1,7 @@
 """Check dialog messages before a receiver gets them: their type, the first message of a dialog, and the number of rollbacks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from uuid import UUID
 

@@ -3,6 +3,8 @@
 A refused verb changes nothing, and the transaction can go on.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

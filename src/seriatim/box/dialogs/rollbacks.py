@@ -5,6 +5,8 @@ the transaction stays on each row that it had locked. So each turn locks the ent
 turn finds that number. It counts the rollback in a separate transaction, because its own may be rolled back, too.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from uuid import UUID
 

@@ -3,6 +3,8 @@
 There is no background process: receivers that find nothing, `define`, and `tick` call this module.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from seriatim.box.connection.access import Begin, Transaction

@@ -1,5 +1,7 @@
 """The verbs of dialogs as methods of `Session`; `dialogs.py` and functions of the schema implement them."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any

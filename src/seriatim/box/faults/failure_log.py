@@ -4,6 +4,8 @@ The table of faults has all of them. The log is for a look at one process: the f
 attempt with the traceback. A line is written when the fault is committed.
 """
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

@@ -5,6 +5,8 @@ so two first messages create one instance, and publishers don't wait. Nothing is
 transaction then saves, changes or deletes the instance.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """The calls on a lease: each is one transaction that locks the lease, finds out whether it was made before, and notes its answer."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence

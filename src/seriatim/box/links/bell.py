@@ -1,5 +1,7 @@
 """Wait until a remote queue has something to send: publishers notify a transmitter as they notify receivers."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 

@@ -1,5 +1,7 @@
 """The connection to the PostgreSQL of the other box: it carries frames there and answers back."""
 
+from __future__ import annotations
+
 import time
 from selectors import EVENT_READ, DefaultSelector
 from types import TracebackType

@@ -1,5 +1,7 @@
 """Certificates of links: the files of a side, and the public key by which a peer is known."""
 
+from __future__ import annotations
+
 import os
 import re
 import ssl

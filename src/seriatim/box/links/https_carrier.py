@@ -1,5 +1,7 @@
 """HTTPS to the listening process of the other box: it carries frames there and answers back."""
 
+from __future__ import annotations
+
 import os
 import ssl
 import time

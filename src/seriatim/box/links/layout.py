@@ -6,6 +6,8 @@ in their order, and a SHA-256 of all that. So a reader in any language, SQL too,
 unnoticed.
 """
 
+from __future__ import annotations
+
 from enum import IntEnum
 
 import numpy as np

@@ -5,6 +5,8 @@ own that is committed before the next one begins: what leaves is noted before, w
 ends between any two steps leaves nothing that the next exchange doesn't repair.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from dataclasses import dataclass

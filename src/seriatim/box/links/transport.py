@@ -4,6 +4,8 @@ Between hosts a connection has to encrypt, and to prove which host answers: `ssl
 `require` takes any certificate, and `prefer` goes on without encryption. A socket and the loopback address leave no host.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Mapping
 from ipaddress import ip_address

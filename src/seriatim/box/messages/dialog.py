@@ -1,5 +1,7 @@
 """Read a message's dialog from its context in the spool."""
 
+from __future__ import annotations
+
 from functools import lru_cache
 from typing import Any
 from uuid import UUID

@@ -1,5 +1,7 @@
 """Bodies and properties that operators have edited. The published ones stay in the spool."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Convert rows of the box to received messages."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime

@@ -5,6 +5,8 @@ The kernel decides what an action does; this module decides when to wait for a l
 the messages in hand, and the operator doesn't wait for a handler. Until then the group shows the request.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -5,6 +5,8 @@ once, whichever process is killed. Most actions are done to a portion at once, i
 Groups that somebody has locked, and those of an action that isn't made for that, are acted on one by one, a few in a transaction.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """Dead letters: list, requeue and delete messages that failed permanently."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass

@@ -4,6 +4,8 @@ An edit is a message as it was exported, with another body or other properties. 
 would be handed out next. The number of statements doesn't depend on the number of messages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

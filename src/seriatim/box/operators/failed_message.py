@@ -3,6 +3,8 @@
 The caller holds the group's lock. The kernel changes the group's state.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

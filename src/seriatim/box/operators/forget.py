@@ -4,6 +4,8 @@ An idle group has only its row in ``groups`` (next number, ordinal, skipped rang
 receivers read has an entry for it.
 """
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.gate_groups import check_passed, refuse_own

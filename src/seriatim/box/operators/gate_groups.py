@@ -1,5 +1,7 @@
 """The groups of a gate, when those of its origin queue are to begin at 1 again."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions

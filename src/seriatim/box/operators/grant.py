@@ -1,5 +1,7 @@
 """Grant and revoke the rights of database roles on queues, locations and services. PostgreSQL enforces them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 

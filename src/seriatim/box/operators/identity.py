@@ -1,5 +1,7 @@
 """Say which a disabled box is: the original, moved to another server, or a copy, which gets a new id."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 

@@ -1,5 +1,7 @@
 """An operator's action on an instance: suspend or resume its group, or terminate it."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import ActionRequest, act

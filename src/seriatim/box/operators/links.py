@@ -1,5 +1,7 @@
 """Pairs of boxes: who speaks as which box here, and the end of a pair."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

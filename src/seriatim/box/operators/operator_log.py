@@ -1,5 +1,7 @@
 """The operator log: the actor and the reason of each action."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

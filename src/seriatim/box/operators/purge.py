@@ -5,6 +5,8 @@ publishers and receivers. It holds no lock that they need for longer than a mome
 box's size.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

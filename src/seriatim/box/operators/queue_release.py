@@ -1,5 +1,7 @@
 """Take a queue back from a pipeline that is gone, so that workers may receive from it again."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass
 

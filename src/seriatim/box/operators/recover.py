@@ -1,5 +1,7 @@
 """Retry faulted groups and messages automatically, as their queue says (`Recover`). Workers and `tick` do it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.box.connection.access import Access

@@ -1,5 +1,7 @@
 """Queues of two regions: what an operator of one box can't decide there, because the journal of the regions does."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import ActionRefused, shown

@@ -3,6 +3,8 @@
 The number of statements doesn't depend on the number of messages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

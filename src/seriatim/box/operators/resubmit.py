@@ -1,5 +1,7 @@
 """Route messages again that were unrouted, or invalid in a queue."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Pause schedules, and let them go on."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,6 +3,8 @@
 It is the same whether or not a receiver, or the action itself, has the group locked. Messages that come behind don't change it.
 """
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Iterable
 from hashlib import sha256

@@ -1,5 +1,7 @@
 """List, requeue and delete set-aside and unrouted messages. For dead letters see `dead_letters.py`."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Messages that stop themselves alone, in an `Unordered` queue: postponed, waiting for an attempt or, with a gate, faulted."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

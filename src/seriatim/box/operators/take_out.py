@@ -4,6 +4,8 @@ In a queue with groups that is the action `skip_message` with a name; the kernel
 without groups nothing depends on a message.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Tokens of callers over HTTP: create, list and revoke them. Each has a role of the database, and rights on queues."""
 
+from __future__ import annotations
+
 import hashlib
 import secrets
 from collections.abc import Iterable

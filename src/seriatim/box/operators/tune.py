@@ -1,5 +1,7 @@
 """Change what is set for a queue, whose processes obey it while they run."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from seriatim.box.connection.access import Transaction

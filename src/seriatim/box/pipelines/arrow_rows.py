@@ -3,6 +3,8 @@
 This module has the columns and their types. It doesn't know Spark, and of queries only the form of their rows.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,6 +3,8 @@
 An invalid message fails its dialog on both sides. It leaves the batch, with all later messages of its dialog.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

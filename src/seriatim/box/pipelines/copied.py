@@ -1,5 +1,7 @@
 """Rows of PostgreSQL's binary COPY as Arrow's columns, and back, without an object for each value."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias

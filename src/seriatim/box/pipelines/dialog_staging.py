@@ -5,6 +5,8 @@ with each key; the last transaction records it for the whole batch. So an interr
 and a batch of many dialogs doesn't lock all of them at once.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

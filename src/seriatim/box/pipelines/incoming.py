@@ -14,6 +14,8 @@ parts          attachments, if they are structs; otherwise a property
 An invalid row stops nothing: it is kept, as far as possible, with the reason.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

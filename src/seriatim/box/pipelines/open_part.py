@@ -3,6 +3,8 @@
 Nobody sees a message without a ticket. Its arrival gets one when the part is merged, so bodies are written once.
 """
 
+from __future__ import annotations
+
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

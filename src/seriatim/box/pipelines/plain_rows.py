@@ -5,6 +5,8 @@ have, for queues that need nothing but a group and a number. All others become m
 reasons. A test compares both.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from functools import cached_property
 from json.encoder import encode_basestring

@@ -5,6 +5,8 @@ transaction. A batch that is in the box already is ignored, and parts of failed 
 routed when they are staged; the merge routes them again if the definitions have changed.
 """
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence

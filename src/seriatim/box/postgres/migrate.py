@@ -8,6 +8,8 @@ seriatim. A box stores the checksums of its migrations, and of each set of funct
 different build is detected.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """The settings and locks of a migration before it changes anything."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 

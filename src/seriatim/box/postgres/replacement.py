@@ -1,5 +1,7 @@
 """Replace the functions and views of a schema by the present ones."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Sequence
 
 from psycopg import errors, sql

@@ -7,6 +7,8 @@ of a table that has the kernel's rules. The functions that tables use, in defaul
 names stays.
 """
 
+from __future__ import annotations
+
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -7,6 +7,8 @@ calls in the source with PostgreSQL's catalogue.
 A text that several files share is a part, a file in ``sql/parts/``: see `template.with_parts`.
 """
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections import namedtuple

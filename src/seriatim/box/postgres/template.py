@@ -7,6 +7,8 @@ which begins at 1. ``{NEVER}`` is one of the kernel's constants. ``{DIALOG_RULES
 ``{SHOWN_STATES}`` the branches of a `CASE` by its table of states. All other braces are SQL's own.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from importlib import resources

@@ -1,5 +1,7 @@
 """Translate the driver's errors to seriatim's; no other module does so."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType

@@ -1,5 +1,7 @@
 """Replies to requests among messages that reach no queue: they are kept under their request, and are no slips."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from seriatim.box.connection.access import Transaction

@@ -1,5 +1,7 @@
 """Check the messages of a `publish` call and split them into statements of a suitable size, as columns."""
 
+from __future__ import annotations
+
 import json
 import math
 from bisect import bisect_left

@@ -1,5 +1,7 @@
 """Room in queues with `max_messages`: a publisher waits for room or is refused."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ The time that comes next moves in the transaction that publishes, under the lock
 meanwhile finds it locked, and afterwards moved. Only the owner of the box may do this.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import islice, takewhile

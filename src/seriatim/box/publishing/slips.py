@@ -3,6 +3,8 @@
 A slip is reported to the publisher as an error, or in the log, once for each type and property and process.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass

@@ -4,6 +4,8 @@ After its commit such a message waits in ``to_route``. Until it is routed, no me
 judged.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime

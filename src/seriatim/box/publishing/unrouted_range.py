@@ -6,6 +6,8 @@ when the place was found. A connection remembers the place only while it lives, 
 replaced may use transaction numbers again.
 """
 
+from __future__ import annotations
+
 import time
 from typing import NamedTuple
 

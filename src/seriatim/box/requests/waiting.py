@@ -3,6 +3,8 @@
 A waiting caller has no connection. The thread also routes what was published through SQL, as receivers do: a reply may be among it.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, InvalidStateError

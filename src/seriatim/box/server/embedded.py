@@ -8,6 +8,8 @@ There are three locks (`flock`), which the kernel releases when a process dies: 
 holds ``supervisor.lock``.
 """
 
+from __future__ import annotations
+
 import fcntl
 import json
 import os

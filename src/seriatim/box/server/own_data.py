@@ -6,6 +6,8 @@ the user's list has a file of that name with the folder's inode number. A copied
 another inode, so it isn't trusted.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import pwd

@@ -5,6 +5,8 @@ are reached from the open folder and not by a path, so renaming a parent folder 
 everything else that isn't a plain file, are refused, because an archive may contain them.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import grp

@@ -5,6 +5,8 @@ the user that it runs as. So it runs as a user with a name, but in a group that 
 that user can neither read its files nor trace it. Its files are then given to the server's user.
 """
 
+from __future__ import annotations
+
 import grp
 import os
 import pwd

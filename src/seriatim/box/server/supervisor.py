@@ -7,6 +7,8 @@ server. It restarts a server that dies while it is used. If the supervisor itsel
 It is started by its path and uses the standard library only, so that it starts fast.
 """
 
+from __future__ import annotations
+
 import ctypes
 import fcntl
 import json

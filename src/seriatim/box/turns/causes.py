@@ -4,6 +4,8 @@ A result carries the id of its cause, and what both belong to. A result of a mes
 message's place there, so it also carries the message's origin.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Close the group of a delivery, in its transaction: for a handler with the last message of a group."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.in_hand import DeliveryState
 from seriatim.box.turns.delivery import Delivery

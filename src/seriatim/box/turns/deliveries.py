@@ -1,5 +1,7 @@
 """`Deliveries`: make deliveries of the messages that a turn hands out."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """Set groups apart at which a turn fails, so that a receiver goes on with the others."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NoReturn

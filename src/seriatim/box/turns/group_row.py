@@ -1,5 +1,7 @@
 """Convert a group's state between the kernel's columns and its row in the table of groups."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.policy import Policy

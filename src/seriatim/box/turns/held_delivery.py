@@ -1,5 +1,7 @@
 """The delivery in hand on a connection; sessions on one connection share it, because locks belong to connections."""
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 import psycopg

@@ -1,5 +1,7 @@
 """Messages with unique keys that a delivery has in hand: they aren't waiting any more, so others with their keys may be taken in."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.turns.delivery import Delivery

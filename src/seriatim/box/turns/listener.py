@@ -3,6 +3,8 @@
 PostgreSQL says that somebody called, not for which queue. Behind a connection pooler notifications don't work.
 """
 
+from __future__ import annotations
+
 import select
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """A thread that listens for all that wait in a process, on one connection; it begins with the first and ends when nobody waits any more."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

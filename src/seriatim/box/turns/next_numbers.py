@@ -4,6 +4,8 @@ The kernel decides whether it is one (``kernel/policies/next_numbers.py``). The 
 columns.
 """
 
+from __future__ import annotations
+
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import lru_cache

@@ -3,6 +3,8 @@
 A group has them in `remembered`: of each its length, a byte, and its bytes, in ascending order.
 """
 
+from __future__ import annotations
+
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any

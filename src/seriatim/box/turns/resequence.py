@@ -4,6 +4,8 @@ This module converts rows of the box to the kernel's columns and back. The kerne
 knows no connections.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,6 +5,8 @@ first one, so with few connections all sessions would wait for ever. If the tran
 other work, a connection that is free now does the work; if there is none, the transaction itself does it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,5 +1,7 @@
 """`TurnReading`: read the data of a turn of locked groups."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """The result of a turn: the changes to write, the messages to hand out, and the effect of an operator's action."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

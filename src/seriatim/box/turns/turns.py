@@ -1,5 +1,7 @@
 """`Turns`: lock the next ready group of a queue until the transaction ends, and find the messages that may leave."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast

@@ -6,6 +6,8 @@ between two of them, so a queue whose groups were touched a moment ago counts as
 place that answers "is anybody at work".
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 

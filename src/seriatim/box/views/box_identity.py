@@ -1,5 +1,7 @@
 """The identity of a box, and its home: its id, the server that it remembers, and the server on which it is."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID

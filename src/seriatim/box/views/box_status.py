@@ -1,5 +1,7 @@
 """The status of a box: version, sizes, next numbers. Reads without locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from datetime import datetime
 

@@ -1,5 +1,7 @@
 """List bulk operations, and the result of each group. Reads without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
 from datetime import datetime

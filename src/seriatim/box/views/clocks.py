@@ -1,5 +1,7 @@
 """How far this machine's clock is from the database's, and which times were computed while the database's was ahead."""
 
+from __future__ import annotations
+
 import math
 import time
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The connections to a box's database. No locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction

@@ -1,5 +1,7 @@
 """List the sides of dialogs; end them for operators."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Read the events of groups: as a list, newest first; and in an order in which a reader misses none."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Messages with their bodies, to edit them outside of the box. They are read in portions, never all at once."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

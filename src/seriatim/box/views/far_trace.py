@@ -1,5 +1,7 @@
 """The steps of a message in the boxes into which it was sent, as far as they report them."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Mapping

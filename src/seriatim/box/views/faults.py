@@ -1,5 +1,7 @@
 """List the recorded faults of handlers. Reads without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta

@@ -1,5 +1,7 @@
 """Read all figures of a box in one statement, whose cost doesn't grow with the box. Reads without locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from psycopg import errors

@@ -1,5 +1,7 @@
 """Functions whose parameters and help are the fields of a `Listing`."""
 
+from __future__ import annotations
+
 import inspect
 import textwrap
 from collections.abc import Callable, Collection

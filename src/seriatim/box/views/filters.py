@@ -1,5 +1,7 @@
 """What several lists have in common: counts of errors, and pages."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar

@@ -1,5 +1,7 @@
 """Find an order: by a message id, a group's key or the value of a property, wherever it is. Reads without locks."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Mapping, Sequence

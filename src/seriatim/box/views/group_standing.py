@@ -1,5 +1,7 @@
 """Diagnose one group: the message that blocks it, the backlog, the actions that help. Reads without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime

@@ -4,6 +4,8 @@ A page reads the next groups by queue and key, and of these those that fit; wher
 may be stopped have an index of their own.
 """
 
+from __future__ import annotations
+
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """List running and suspended instances. Reads the view ``instances`` without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

@@ -1,5 +1,7 @@
 """Check the laws of a running box, without locks: for `seriatim doctor` and for tests."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Links and their streams, as operators see them."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID

@@ -4,6 +4,8 @@ The fields of a listing carry their text and kind. From them come the parameters
 help, the options of the command, the form of the console, and the reference.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,5 +1,7 @@
 """Find messages: the queues that have them, held or set aside with the reason, or unrouted. Reads without locks."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field

@@ -4,6 +4,8 @@ No notification comes when a message is done: it would cost every completion. So
 once a second; between two looks it has no connection. (Decision 0062.)
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

@@ -1,5 +1,7 @@
 """The things that need an operator, counted by queue and reason. Reads without locks."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta

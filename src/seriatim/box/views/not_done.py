@@ -1,5 +1,7 @@
 """The reasons why messages aren't done, with counts. Reads without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,5 +1,7 @@
 """See what a gate waits for: the messages of its first open place, their queues, and the command that helps. Reads without locks."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime

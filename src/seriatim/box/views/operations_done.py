@@ -1,5 +1,7 @@
 """Read the operator log: actions with their actors and reasons."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

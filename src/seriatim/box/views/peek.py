@@ -1,5 +1,7 @@
 """Look at the messages of a queue without locks, and without taking any."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

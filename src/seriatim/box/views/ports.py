@@ -1,5 +1,7 @@
 """The ports through which messages come into a box, with their partitions. No locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -1,5 +1,7 @@
 """Count the messages of each queue. Reads without locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from datetime import datetime
 

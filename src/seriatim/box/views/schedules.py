@@ -1,5 +1,7 @@
 """The schedules of a box, with their results."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

@@ -1,5 +1,7 @@
 """The changes in a box, by how often each of its tables was changed. Reads none of them."""
 
+from __future__ import annotations
+
 from seriatim.box.connection.access import Transaction
 
 

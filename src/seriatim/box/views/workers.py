@@ -1,5 +1,7 @@
 """The processes that work on queues, as they were at their last heartbeats. No locks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any

@@ -1,5 +1,7 @@
 """Chores: work for a box that one process at a time does."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

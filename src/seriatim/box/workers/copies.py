@@ -3,6 +3,8 @@
 A group's next number is raised here by the journal's answers; nothing else skips numbers in such a queue.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

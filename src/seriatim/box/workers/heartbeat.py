@@ -1,5 +1,7 @@
 """The heartbeat of a process: one statement reports its work on each of its queues, and returns their settings."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,5 +1,7 @@
 """The judge of a process: a thread that does for receivers in SQL what they can't do, and tells the box that it is there."""
 
+from __future__ import annotations
+
 import os
 import select
 import threading

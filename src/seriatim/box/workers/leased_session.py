@@ -4,6 +4,8 @@ The handler's writes and the completion of its message commit together, if the l
 is rolled back.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType

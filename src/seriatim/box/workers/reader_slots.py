@@ -4,6 +4,8 @@ A connection holds a slot. The slot is free when the connection is gone: at once
 ten seconds after the loss of its machine.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 

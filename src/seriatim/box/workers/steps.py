@@ -5,6 +5,8 @@ that writes nothing costs no round trip, and any other handler costs one. If the
 handler has ended the transaction.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta

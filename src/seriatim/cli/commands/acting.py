@@ -1,5 +1,7 @@
 """Act on groups of a box or of a pipeline: on one, on several, or on all that match. The commands are in `group.py`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace

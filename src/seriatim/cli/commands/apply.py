@@ -1,5 +1,7 @@
 """``seriatim box apply``: apply the definitions of a file to a box."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path

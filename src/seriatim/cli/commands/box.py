@@ -1,5 +1,7 @@
 """``seriatim box``: set up a message box and look after it."""
 
+from __future__ import annotations
+
 import click
 from rich.console import Console
 

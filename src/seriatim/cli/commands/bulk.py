@@ -1,5 +1,7 @@
 """``seriatim bulk``: list and show actions on many groups that the box keeps, follow one, begin one, or cancel one."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

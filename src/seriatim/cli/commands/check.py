@@ -1,5 +1,7 @@
 """``seriatim check``: validate a pipeline file, or a port through which messages come in."""
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """``seriatim connection``: end a connection to a box's database."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """``seriatim console``: serve pages that show a message box in a browser, and mend it."""
 
+from __future__ import annotations
+
 import os
 import sys
 from importlib import import_module

@@ -1,5 +1,7 @@
 """``seriatim contracts``: list the contracts of dialogs."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """``seriatim dead-letters``: list, requeue and delete dead letters."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

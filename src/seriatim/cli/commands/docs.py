@@ -1,5 +1,7 @@
 """``seriatim docs``: list the pages of the documents, read one, or search in all."""
 
+from __future__ import annotations
+
 import sys
 
 import click

@@ -1,5 +1,7 @@
 """``seriatim doctor``: check this machine and its message box, and name what needs a hand."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from contextlib import nullcontext

@@ -1,5 +1,7 @@
 """``seriatim group retry --edits``: retry the messages of a file, each with its own edits."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 from typing import IO

@@ -1,5 +1,7 @@
 """``seriatim events``: list the events of groups."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

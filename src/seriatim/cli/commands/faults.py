@@ -1,5 +1,7 @@
 """``seriatim faults``: list the failures of handlers."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """``seriatim find``: find an order by a message id, a group's key or any property."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

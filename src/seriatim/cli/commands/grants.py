@@ -1,5 +1,7 @@
 """``seriatim box grant``, ``revoke`` and ``grants``: the rights of applications' roles on queues, locations and services."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,7 @@
 """``seriatim group``: show one group, and act on it or on many."""
 
+from __future__ import annotations
+
 from typing import IO
 
 import click

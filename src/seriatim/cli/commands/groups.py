@@ -1,5 +1,7 @@
 """``seriatim groups``: list the groups of a message box or a pipeline that stand still, or all."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

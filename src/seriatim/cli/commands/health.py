@@ -1,5 +1,7 @@
 """``seriatim health``: say by the exit code whether a box, or a process, is well; for containers and monitors."""
 
+from __future__ import annotations
+
 import json
 
 import click

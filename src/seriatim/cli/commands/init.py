@@ -1,5 +1,7 @@
 """``seriatim init``: write a project that runs, to start from."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil

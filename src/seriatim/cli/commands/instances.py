@@ -1,5 +1,7 @@
 """``seriatim instances``: list, show, suspend, resume and terminate instances."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import wraps
 

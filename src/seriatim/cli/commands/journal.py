@@ -1,5 +1,7 @@
 """``seriatim journal``: what the journal of two regions knows, and what an operator does there."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """``seriatim link``: pair two boxes, and see the road between them."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import Any
 

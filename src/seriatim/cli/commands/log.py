@@ -1,5 +1,7 @@
 """``seriatim log``: list the operator logs of a message box and of pipelines."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """``seriatim messages``: list and show messages; requeue, resubmit or delete those that were set aside."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from collections.abc import Sequence

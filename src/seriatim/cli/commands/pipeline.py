@@ -1,5 +1,7 @@
 """``seriatim pipeline``: what is done with a whole pipeline."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import click

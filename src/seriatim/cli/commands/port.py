@@ -1,5 +1,7 @@
 """``seriatim port``: forget ports."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """``seriatim publish``: publish a message, or one for each line of JSON."""
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence

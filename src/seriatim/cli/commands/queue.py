@@ -1,5 +1,7 @@
 """``seriatim queue``: show one queue, turn it or its activation on or off, release it from a pipeline."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

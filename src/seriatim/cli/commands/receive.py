@@ -1,5 +1,7 @@
 """``seriatim receive``: take messages in through ports."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.cli.options.receive_ports import ports_of, receive_ports

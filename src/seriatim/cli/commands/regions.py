@@ -1,5 +1,7 @@
 """``seriatim regions``: two regions that have the same sessions: define, compare, see, and keep them up to date."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,5 +1,7 @@
 """``seriatim schedule``: pause and resume schedules."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

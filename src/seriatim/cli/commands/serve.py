@@ -1,5 +1,7 @@
 """``seriatim serve``: start and stop readers for queues with an activation, as the load requires."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module

@@ -1,5 +1,7 @@
 """``seriatim services``: list the services between which dialogs run."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

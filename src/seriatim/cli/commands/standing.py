@@ -1,5 +1,7 @@
 """The state of one group, printed for people."""
 
+from __future__ import annotations
+
 from datetime import datetime
 
 import click

@@ -1,5 +1,7 @@
 """``seriatim subscription``: start, stop and unenlist subscriptions."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

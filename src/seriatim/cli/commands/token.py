@@ -1,5 +1,7 @@
 """``seriatim token``: the tokens of callers over HTTP."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import click

@@ -1,5 +1,7 @@
 """``seriatim trace``: trace a message, or the messages of a group, step by step."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.cli.options.which import in_id_space, opened, which_box

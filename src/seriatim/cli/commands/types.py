@@ -1,5 +1,7 @@
 """``seriatim types``: list the message types with their properties."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.box.box import MessageBox

@@ -1,5 +1,7 @@
 """``seriatim unrouted``: list the messages of a pipeline or a message box that matched no destination."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
 

@@ -1,5 +1,7 @@
 """``seriatim work``: run worker processes on queues until they are stopped."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 

@@ -1,5 +1,7 @@
 """``seriatim workers``: list the processes that work on queues."""
 
+from __future__ import annotations
+
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import list_command
 from seriatim.operations import workers as operations

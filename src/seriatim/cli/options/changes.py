@@ -1,5 +1,7 @@
 """Commands that change things by their names, several at once, and print a line for each change."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any

@@ -1,5 +1,7 @@
 """A group of commands, listed with the whole first sentence of each."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 
 import click

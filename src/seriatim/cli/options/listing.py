@@ -1,5 +1,7 @@
 """The options of lists, and whole commands that list: they come from the function that reads the list."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Collection
 from typing import Any

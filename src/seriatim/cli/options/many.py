@@ -1,5 +1,7 @@
 """Commands on many things: they are named one by one, or chosen with --all and filters."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from functools import wraps

@@ -4,6 +4,8 @@ A noun may be written in either number. Without a verb, or with ``list``, it lis
 of the command that is there, before click looks for it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 

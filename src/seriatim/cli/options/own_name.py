@@ -1,5 +1,7 @@
 """How this command was started, for commands that a user pastes."""
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil

@@ -1,5 +1,7 @@
 """Several options and arguments as one decorator."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

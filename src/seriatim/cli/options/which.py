@@ -1,5 +1,7 @@
 """The options that choose a message box."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

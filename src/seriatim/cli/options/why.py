@@ -1,5 +1,7 @@
 """The actor and the reason of an action, for the operator log, and the confirmation of bulk actions."""
 
+from __future__ import annotations
+
 import getpass
 import sys
 from collections.abc import Callable, Iterable

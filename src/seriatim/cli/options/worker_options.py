@@ -1,5 +1,7 @@
 """Options that the commands for workers share, ``work`` and ``serve``."""
 
+from __future__ import annotations
+
 import click
 
 from seriatim.cli.options.together import together

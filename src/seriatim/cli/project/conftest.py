@@ -1,5 +1,7 @@
 """A message box for each test: `seriatim_box` has a database of its own, with what `define` makes."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pytest

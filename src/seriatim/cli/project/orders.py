@@ -1,5 +1,7 @@
 """The handler of the queue `orders`: it gets the updates of each customer in order, one at a time."""
 
+from __future__ import annotations
+
 import json
 
 import seriatim as sq

@@ -1,5 +1,7 @@
 """Publishes the sample updates in `inbox` to the message box, scrambled as they are."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import seriatim as sq

@@ -1,5 +1,7 @@
 """Tests of the handler, on a message box of their own, and of the pipeline."""
 
+from __future__ import annotations
+
 import orders
 import pytest
 import seriatim as sq

@@ -1,5 +1,7 @@
 """Plain text: text that came with messages is shown, and can do nothing to a terminal."""
 
+from __future__ import annotations
+
 from seriatim.pipeline.text.plain import in_line, in_lines
 
 __all__ = ["in_line", "in_lines", "width_of"]

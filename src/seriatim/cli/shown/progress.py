@@ -1,5 +1,7 @@
 """The progress of a command that acts on many things: a bar on standard error, at a terminal only."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

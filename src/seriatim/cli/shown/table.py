@@ -1,5 +1,7 @@
 """What a command prints: a table as lines for people, or as JSON."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 

@@ -1,5 +1,7 @@
 """The pages of the console, a module each. A module that has `PAGE` is a page; nothing else has to know of it."""
 
+from __future__ import annotations
+
 import pkgutil
 from importlib import import_module
 

@@ -1,5 +1,7 @@
 """A bulk operation: how far it is, what was left out and why, and the buttons that begin and cancel it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.console.lists import fields_of, following, given, takes_of

@@ -1,5 +1,7 @@
 """Bulk operations: actions on many groups, newest first."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import list_page
 from seriatim.operations import bulk_operations
 from seriatim.operations.tables.bulk import BULK_OPERATIONS

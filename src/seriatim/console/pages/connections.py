@@ -1,5 +1,7 @@
 """Connections to the database, one of which can be ended: a transaction that was forgotten."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import list_page
 from seriatim.operations import connections
 from seriatim.operations.tables.connections import CONNECTION

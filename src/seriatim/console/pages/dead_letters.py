@@ -1,5 +1,7 @@
 """Dead letters, with the ways back: put back, or delete."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import TO_GROUP, TO_MESSAGE, list_page
 from seriatim.operations import dead_letters
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS

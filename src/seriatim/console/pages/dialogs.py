@@ -1,5 +1,7 @@
 """Dialogs, a line for each side; and what waits for transmission."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page

@@ -1,5 +1,7 @@
 """Events of groups, newest first."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import TO_GROUP, list_page

@@ -1,5 +1,7 @@
 """A fault: the error with its traceback, where the message is now, and what helps it."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.console.mending import mending_of

@@ -1,5 +1,7 @@
 """Faults of handlers, newest first; or counted by their error."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import TO_GROUP, TO_MESSAGE, list_page
 from seriatim.operations import faults
 from seriatim.operations.tables.faults import FAULTS

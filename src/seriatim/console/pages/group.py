@@ -1,5 +1,7 @@
 """A group: why it stands still, the message that blocks it, what is next, and the one button that helps."""
 
+from __future__ import annotations
+
 from itertools import pairwise
 from typing import Any
 

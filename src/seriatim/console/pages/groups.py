@@ -1,5 +1,7 @@
 """The groups that stand still, grouped by the reason; or all groups that a filter finds."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Instances that run or are suspended."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Links to other boxes: whether each is up, and what is on the road."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page

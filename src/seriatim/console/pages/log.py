@@ -1,5 +1,7 @@
 """The operator log: who did what, when and why. What one did to many groups is one line, which unfolds."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

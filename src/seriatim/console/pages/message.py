@@ -1,5 +1,7 @@
 """A message: its properties, its body as text, JSON or hexadecimal digits, its way, and what operators have edited."""
 
+from __future__ import annotations
+
 import difflib
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Messages with the queues that have them."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """The overview: what needs a hand, the queues as rows, and the law of conservation as one line."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.findings import row

@@ -1,5 +1,7 @@
 """A pipeline: the counts of its destinations, and the groups that stand still or hold messages."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.console.filters import Field

@@ -1,5 +1,7 @@
 """Events of a pipeline's groups, newest first."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import fields_of, following, given, takes_of
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.events import events as of_box

@@ -1,5 +1,7 @@
 """A group of a pipeline: its state, the numbers that it misses, and the buttons, each a command to the pipeline."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.console.page import Answer, Asked, Page

@@ -1,5 +1,7 @@
 """The operator log of a pipeline: commands that it has obeyed or refused, and those that wait for it; newest first."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import fields_of, given
 from seriatim.console.page import Answer, Asked, Page, Rows
 from seriatim.operations.log_entries import entries_of_box

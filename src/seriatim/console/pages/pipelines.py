@@ -1,5 +1,7 @@
 """The pipelines of the console: whether each runs, its last batch, and what it holds."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from seriatim.console.page import Answer, Asked, Page, Rows

@@ -1,5 +1,7 @@
 """A queue: its state in words and what helps, its groups, its counts, what is set for it, and the processes at work."""
 
+from __future__ import annotations
+
 from seriatim.box.definitions.queue_settings import SETTINGS as NAMES
 from seriatim.console.causes import filter_of
 from seriatim.console.findings import row

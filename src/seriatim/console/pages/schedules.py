@@ -1,5 +1,7 @@
 """Schedules: when each publishes, and what it has published."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page

@@ -1,5 +1,7 @@
 """Search: a message id, a group's key or the value of a property, wherever the box has it; or what is similar to that."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 from seriatim.console.filters import Field

@@ -1,5 +1,7 @@
 """Messages that were set aside as late, duplicate, invalid or rejected, and unrouted ones: all but dead letters."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import TO_GROUP, TO_MESSAGE, list_page
 from seriatim.console.page import Asked
 from seriatim.operations import set_aside

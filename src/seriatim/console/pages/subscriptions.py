@@ -1,5 +1,7 @@
 """Subscriptions, which can be stopped and started."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page

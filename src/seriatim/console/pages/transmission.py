@@ -1,5 +1,7 @@
 """The streams between this box and others, those that wait first, each with its reason."""
 
+from __future__ import annotations
+
 from markupsafe import Markup
 
 from seriatim.console.lists import list_page

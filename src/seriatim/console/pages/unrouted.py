@@ -1,5 +1,7 @@
 """Unrouted messages: no subscription matched, or they don't fit their type."""
 
+from __future__ import annotations
+
 from seriatim.console.lists import TO_MESSAGE, list_page
 from seriatim.console.page import Asked
 from seriatim.operations import messages

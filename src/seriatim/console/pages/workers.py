@@ -1,5 +1,7 @@
 """Processes that work on queues: with what in hand, since when, under which lease; and queues on which nobody works."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any
 

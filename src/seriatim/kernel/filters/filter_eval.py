@@ -13,6 +13,8 @@ timestamp   int64, microseconds since 1970 in UTC
 ==========  =====================================================================================
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

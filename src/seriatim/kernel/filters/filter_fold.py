@@ -1,5 +1,7 @@
 """One walk over filters: a meaning gives a function for each kind of node, and `fold` calls it with the results of the parts."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar

@@ -8,6 +8,8 @@ is the whole number of its last digits. Python's whole numbers are exact, so onl
 or a decimal have to be detected.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -4,6 +4,8 @@ This module implements the rules of types that `filter` describes; each function
 because only the text has places.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Literal
 

@@ -7,6 +7,8 @@ times the segment's, so there the possible places of its begin are kept as the b
 character of the segment removes some of them.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 

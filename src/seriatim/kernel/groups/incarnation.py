@@ -1,5 +1,7 @@
 """How a group begins: new, or anew in its next incarnation."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

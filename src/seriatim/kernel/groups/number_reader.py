@@ -3,6 +3,8 @@
 In memory, where names are keys of the value, and filters are keys or functions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

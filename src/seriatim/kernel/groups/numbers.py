@@ -3,6 +3,8 @@
 The rules are on the page ``docs/reference/numbers.md``; they are computed in ``policies/numbers.py``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from collections.abc import Sequence as List
 from dataclasses import KW_ONLY, dataclass, fields

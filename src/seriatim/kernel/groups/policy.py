@@ -4,6 +4,8 @@ Owns the parameters and their checks. Other modules apply the policies (``standa
 ``unit_of_work.py``, ``fifo.py``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal

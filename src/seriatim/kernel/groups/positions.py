@@ -5,6 +5,8 @@ once, which an engine keeps beside the state. A call puts what comes into that l
 what the state still needs: what is held, and the highest that has left.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable
 from collections.abc import Sequence as List

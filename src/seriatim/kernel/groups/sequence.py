@@ -1,5 +1,7 @@
 """Keys and sequences: their validity, and the number of a sequence. The rules of numbers and times: ``reading.py``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

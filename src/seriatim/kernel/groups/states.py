@@ -1,5 +1,7 @@
 """The states of a group: the table that code, operators and docs share. What operators do in them: ``verbs.py``."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -4,6 +4,8 @@ What a verb does to a group is a function of ``kernel/operators/actions.py``. So
 see `Situation`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum

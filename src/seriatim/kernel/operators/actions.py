@@ -3,6 +3,8 @@
 Which states allow an action, and what it takes, is in ``kernel/groups/verbs.py``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 

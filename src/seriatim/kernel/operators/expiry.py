@@ -5,6 +5,8 @@ the last that it has seen is `expire_after` ago. Then it leaves a *tombstone*: a
 that is its next number, its ordinal and its skipped ranges. Or it leaves nothing: then it begins as a new incarnation.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

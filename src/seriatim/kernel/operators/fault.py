@@ -6,6 +6,8 @@ names), and fails at once; or it is an error in the handler's own code, and is t
 data and the time (`Misuse`), as where a handler returns text or commits, fails at once, too.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass

@@ -1,5 +1,7 @@
 """The groups that hold messages, and the numbers that they miss: the first question when messages wait."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """The times at which a faulted group is retried automatically, before it is left to an operator."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 

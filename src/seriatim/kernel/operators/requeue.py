@@ -1,5 +1,7 @@
 """The place of a requeued message: its old place in the order, if that is still possible."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 from seriatim.kernel.groups.policy import BestEffort, FifoStays, Policy, Standard, UnitOfWork

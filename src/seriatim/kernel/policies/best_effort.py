@@ -1,5 +1,7 @@
 """`BestEffort`: ascending within rounds. A round is a set of messages that are collected together and leave together."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals

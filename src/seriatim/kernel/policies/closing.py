@@ -4,6 +4,8 @@ A closing group takes in missing numbers below the highest one that it holds, an
 the usual rules and clocks. When it holds no message any more it is closed; released messages are handed out all the same.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals

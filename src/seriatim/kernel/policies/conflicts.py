@@ -4,6 +4,8 @@ A message that comes again is compared with the one that has its number: a held 
 A batch without a message that comes again costs nothing.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from enum import IntEnum
 

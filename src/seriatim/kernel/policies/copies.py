@@ -13,6 +13,8 @@ it brings then is no fault of anybody's.
 A batch without regions costs a look.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals

@@ -1,5 +1,7 @@
 """`Fifo` and `Unordered`: by arrival, or in no order. They hold no message unless the group is stopped."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals

@@ -3,6 +3,8 @@
 A hole is the run of missing numbers from `next` to the lowest number that is taken, if a message waits behind it.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Late messages that are held, and suspend their groups (``late="suspend"``), for `Standard` and `BestEffort`."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals

@@ -4,6 +4,8 @@ Whatever their order of arrival, all leave, and no other rule has a say: some co
 ``standard.py`` comes to the same result; for one group most of its time is the fixed cost of operations on columns.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import NamedTuple
 

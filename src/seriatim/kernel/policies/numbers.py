@@ -13,6 +13,8 @@ first
 number yet *gathers*: it holds everything.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

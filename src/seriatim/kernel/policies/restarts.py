@@ -8,6 +8,8 @@ the arrival that completes the count suspends its group, and from it on all that
 Almost no arrival is below `next`; a batch without one costs a look.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -6,6 +6,8 @@ messages. Results that depend on the order of arrival (which of two equal number
 hole opened) follow from the positions of the arrivals, which are carried along.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals, undecided

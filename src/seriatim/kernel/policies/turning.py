@@ -1,5 +1,7 @@
 """`BestEffort` with numbers that turn over: they are unwrapped, and then the rules of ``best_effort.py`` apply."""
 
+from __future__ import annotations
+
 from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.policy import BestEffortNumbers
 from seriatim.kernel.groups.state import State

@@ -3,6 +3,8 @@
 A size is compared with places, from 1.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

@@ -22,6 +22,8 @@ Times are microseconds of the journal's clock. Rules are columnar: a row a sessi
 order of numbers.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import IntEnum
 

@@ -4,6 +4,8 @@ The engine knows of each group through which number one of the runs has delivere
 numbers of a group ascend in all of them. So a message is still to be delivered if its number is above that, in whichever batch it is.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -29,6 +29,8 @@ A claim of the journal (`kernel/regions/claims.py`) is a vote of the journal, to
 session are neighbours.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum

@@ -4,6 +4,8 @@ Sorted by group means: rows of one group are neighbours, groups ascend. Nearly e
 requires that and keeps it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

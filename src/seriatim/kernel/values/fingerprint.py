@@ -1,5 +1,7 @@
 """Fingerprints: a number for the content of a message, by which two contents are compared. 0: there is none."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -5,6 +5,8 @@ it knows their scalars by their methods: ``as_py`` (Arrow) and ``item`` (NumPy).
 the patterns and bounds from here (``spark/frames/readings.py``).
 """
 
+from __future__ import annotations
+
 import math
 import operator
 import re

@@ -1,5 +1,7 @@
 """Time in the kernel: int64 microseconds; and the conversion from the forms that people write."""
 
+from __future__ import annotations
+
 import math
 import re
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
@@ -52,6 +53,7 @@ class _OfQueue(Protocol):
 
 
 _One = TypeVar("_One", bound=_OfQueue)
+_Read = TypeVar("_Read")
 
 
 class Work:
@@ -65,21 +67,23 @@ class Work:
     def __init__(self, box: MessageBox, queue: str | None = None) -> None:
         self.box, self.queue = box, queue
 
-    def mine(self, found: Sequence[_One]) -> list[_One]:
-        """Those that are about the queue."""
-        return [one for one in found if self.queue in (None, one.queue)]
+    def read(self, look: Callable[[Transaction], _Read]) -> _Read:
+        with self.box.access.transaction() as transaction:
+            return look(transaction)
+
+    def mine(self, look: Callable[[Transaction], Sequence[_One]]) -> list[_One]:
+        """What a look returns about the queue."""
+        return [one for one in self.read(look) if self.queue in (None, one.queue)]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
         """The counts of all queues."""
-        with self.box.access.transaction() as transaction:
-            return counts_of(transaction, self.queue)
+        return self.read(lambda transaction: counts_of(transaction, self.queue))
 
     @cached_property
     def stopped(self) -> list[StoppedGroups]:
         """The groups that are stopped, by queue and state."""
-        with self.box.access.transaction() as transaction:
-            return self.mine(needs.stopped_groups(transaction))
+        return self.mine(needs.stopped_groups)
 
     @property
     def gates(self) -> set[str]:
@@ -89,8 +93,7 @@ class Work:
     @cached_property
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
-        with self.box.access.transaction() as transaction:
-            return {one.queue: one for one in self.mine(list(ready_work(transaction).values()))}
+        return {one.queue: one for one in self.mine(lambda transaction: list(ready_work(transaction).values()))}
 
 
 def _faulted(work: Work) -> Finding:
@@ -128,8 +131,7 @@ def _example(text: str | None) -> str:
 
 
 def _unended(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = work.mine(needs.unended_turns(transaction))
+    found = work.mine(needs.unended_turns)
     if not found:
         return Finding("unended", State.OK, "no message is handed out again and again without an end")
     told = [
@@ -198,8 +200,7 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
 
 def _turns(work: Work) -> Finding:
     """The groups at which turns fail, though the others of their queues go on."""
-    with work.box.access.transaction() as transaction:
-        found = work.mine(needs.groups_set_apart(transaction))
+    found = work.mine(needs.groups_set_apart)
     if not found:
         return Finding("turns", State.OK, "no turn of a group has failed within the minute")
     told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
@@ -210,8 +211,7 @@ def _turns(work: Work) -> Finding:
 
 
 def _restarts(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = work.mine(needs.suspected_restarts(transaction))
+    found = work.mine(needs.suspected_restarts)
     if not found:
         return Finding("restarts", State.OK, "no producer seems to have begun anew")
     told = [
@@ -234,8 +234,7 @@ def _dead_letters(work: Work) -> Finding:
 
 
 def _unrouted(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = needs.unrouted(transaction)
+    found = work.read(needs.unrouted)
     if not found:
         return Finding("unrouted", State.OK, "every message has found a queue")
     told = []
@@ -255,8 +254,7 @@ def _unrouted(work: Work) -> Finding:
 
 
 def _dialogs(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = needs.unended_dialogs(transaction)
+    found = work.read(needs.unended_dialogs)
     if not found:
         return Finding("dialogs", State.OK, "no service has left a dialog open that the other side has ended")
     told = [
@@ -273,8 +271,7 @@ def _dialogs(work: Work) -> Finding:
 
 def _far_dialogs(work: Work) -> Finding:
     """What sides of dialogs have said to other boxes, and what these don't acknowledge; and what can't be obeyed here."""
-    with work.box.access.transaction() as transaction:
-        found = needs.unanswered_dialogs(transaction, PATIENCE_S)
+    found = work.read(lambda transaction: needs.unanswered_dialogs(transaction, PATIENCE_S))
     if not found:
         return Finding("far dialogs", State.OK, "other boxes have acknowledged what dialogs have said")
     broken = [one for one in found if one.problem is not None]
@@ -298,8 +295,7 @@ def _far_dialogs(work: Work) -> Finding:
 
 
 def _requests(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = needs.unanswered_requests(transaction, OLD_S)
+    found = work.read(lambda transaction: needs.unanswered_requests(transaction, OLD_S))
     if not found:
         return Finding("requests", State.OK, "no request has waited long for its reply")
     told = [
@@ -310,8 +306,7 @@ def _requests(work: Work) -> Finding:
 
 
 def _sessions(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = needs.remembered_sessions(transaction, MANY_SESSIONS)
+    found = work.read(lambda transaction: needs.remembered_sessions(transaction, MANY_SESSIONS))
     if not found:
         return Finding("sessions", State.OK, "no queue belongs to two regions")
     many = [one for one in found if one.sessions >= MANY_SESSIONS]
@@ -383,8 +378,7 @@ def _at_work(work: Work) -> Finding:
 
 
 def _workers(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = workers_of(transaction, WorkerFilter(work.queue))
+    found = work.read(lambda transaction: workers_of(transaction, WorkerFilter(work.queue)))
     silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
@@ -428,8 +422,7 @@ def _has_ended(worker: WorkerView) -> bool:
 
 
 def _subscriptions(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = work.mine(needs.stopped_subscriptions(transaction))
+    found = work.mine(needs.stopped_subscriptions)
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
@@ -442,8 +435,7 @@ def _subscriptions(work: Work) -> Finding:
 
 
 def _transactions(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found, hidden = needs.open_transactions(transaction, LONG_TURN_S)
+    found, hidden = work.read(lambda transaction: needs.open_transactions(transaction, LONG_TURN_S))
     unseen = f"; {counted(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
     if not found:
         return Finding("transactions", State.OK, f"none is older than {LONG_TURN_S:g} s{unseen}")
@@ -476,8 +468,7 @@ def _transaction(one: OpenTransaction) -> str:
 
 
 def _pipelines(work: Work) -> Finding:
-    with work.box.access.transaction() as transaction:
-        found = work.mine(needs.pipeline_queues(transaction))
+    found = work.mine(needs.pipeline_queues)
     if not found:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [
@@ -523,7 +514,6 @@ def _moment(at: datetime | None) -> str:
     return "an unknown time" if at is None else at.astimezone().isoformat(" ", "seconds")
 
 
-#: The checks by the names of their findings, in the order of the report.
 def _receive_ports(work: Work) -> Finding:
     """The ports through which messages come in that stand still, or that nobody runs."""
     known = ports(work.box)
@@ -556,6 +546,7 @@ def _of_partition(partition: str) -> str:
     return f", {partition}" if partition else ""
 
 
+#: The checks by the names of their findings, in the order of the report.
 CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "unended": _unended,

@@ -1,5 +1,7 @@
 """Write commands to pipelines, and wait for the answers."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 from threading import Event as Pause

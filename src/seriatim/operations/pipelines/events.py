@@ -1,5 +1,7 @@
 """Events of a pipeline's groups, for operators: list and count."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime

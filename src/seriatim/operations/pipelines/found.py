@@ -1,5 +1,7 @@
 """Which pipeline is meant: by its name, or by its file."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from pathlib import Path
 

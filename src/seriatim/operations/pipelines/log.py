@@ -1,5 +1,7 @@
 """The operator log of a pipeline: who did what, when and why, and what came of it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice

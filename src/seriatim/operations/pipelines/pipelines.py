@@ -1,5 +1,7 @@
 """Pipelines, for operators: which there are, whether they run, how far they are, and what they hold."""
 
+from __future__ import annotations
+
 import json
 import time
 from dataclasses import dataclass

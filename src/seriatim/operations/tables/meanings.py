@@ -1,5 +1,7 @@
 """What the columns of a table mean, from the docstring of the class of its rows: for the reference, and for people who read a table."""
 
+from __future__ import annotations
+
 import inspect
 import pkgutil
 import re

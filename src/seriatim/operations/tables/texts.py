@@ -1,5 +1,7 @@
 """Texts of cells that several tables have."""
 
+from __future__ import annotations
+
 #: The dispositions of messages that were set aside, which are fields of counts.
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 _LONGEST = 80

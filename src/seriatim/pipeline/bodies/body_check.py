@@ -3,6 +3,8 @@
 Bodies and schemas are untrusted. References to anything outside are refused, and nothing is ever fetched.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal

@@ -3,6 +3,8 @@
 Pure Python, because Spark's own functions give up on documents above 16 MiB.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import sys

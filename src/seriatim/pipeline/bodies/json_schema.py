@@ -4,6 +4,8 @@ The library jsonschema does it, with some keywords replaced (`json_schema_keywor
 untrusted document is bounded by its size.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache

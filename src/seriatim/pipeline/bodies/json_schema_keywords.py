@@ -5,6 +5,8 @@ other without a limit; compare every item of a list with every other; and don't 
 `Steps` limits how often references are followed for one document, so that an untrusted document can't choose it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal, InvalidOperation
 from threading import local

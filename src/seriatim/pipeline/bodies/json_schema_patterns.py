@@ -5,6 +5,8 @@ the text. Features that can't be matched in that time are refused: looking aroun
 differs in details, so a pattern is read here and rewritten: ``\s`` has more characters, ``.`` fewer.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable
 from functools import lru_cache

@@ -5,6 +5,8 @@ and cut 3.7 down to 3. A value comes in its JSON form (text, a whole number, a `
 mapping) and is converted to its property's type, or refused.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable, Sequence

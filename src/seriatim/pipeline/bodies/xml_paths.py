@@ -5,6 +5,8 @@ external entities to fetch, no DTD. The network is never used. Text may be as lo
 2,048.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

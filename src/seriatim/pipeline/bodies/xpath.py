@@ -3,6 +3,8 @@
 This module decides which expressions are accepted; the readers of documents evaluate them.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 

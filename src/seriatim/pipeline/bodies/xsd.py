@@ -1,5 +1,7 @@
 """XSD: check XML documents against a schema that is one text. Nothing is fetched, for the schema or for a document."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from threading import Lock
 

@@ -5,6 +5,8 @@ validates XSD. If at most one place of the pattern can match each character (as 
 models), there is nothing to try again. The places and their successors are Glushkov's automaton.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Callable

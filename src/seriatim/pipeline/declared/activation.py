@@ -1,5 +1,7 @@
 """The activation of a queue: its readers, started and stopped by ``seriatim serve`` as the load requires."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Settings of a message box as a whole, kept in the box."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal, get_args
 

@@ -1,5 +1,7 @@
 """The contract: the message types of a dialog, and the side that sends each."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal

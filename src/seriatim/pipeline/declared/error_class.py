@@ -1,5 +1,7 @@
 """Classes of exceptions by their names: ``module:Class``, or the name alone of one that Python has built in."""
 
+from __future__ import annotations
+
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass

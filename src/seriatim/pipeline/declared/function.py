@@ -5,6 +5,8 @@ the current directory and the folder of the pipeline file come last. So a file o
 module. If both have the same name, that is an error: seriatim never calls a function of the wrong module.
 """
 
+from __future__ import annotations
+
 import importlib
 import re
 import sys

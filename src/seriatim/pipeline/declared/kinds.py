@@ -1,5 +1,7 @@
 """Kinds of fields that a declaration of a box or a pipeline has, beside those of the kernel."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any

@@ -1,5 +1,7 @@
 """The link: the road to another message box, and its address."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

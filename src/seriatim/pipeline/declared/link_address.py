@@ -1,5 +1,7 @@
 """The address of a box over HTTPS: ``https://host:port``, in which ``${NAME}`` may stand."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit

@@ -1,5 +1,7 @@
 """The location: where messages are received and numbered."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The content of a pipeline file, as frozen values. Owns the shape; reading and checking a file is ``files/pipeline_file.py``."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

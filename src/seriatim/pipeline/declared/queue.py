@@ -1,5 +1,7 @@
 """The queue: a named, ordered destination."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache

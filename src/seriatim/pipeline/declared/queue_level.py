@@ -3,6 +3,8 @@
 If a queue orders by type, a group's key begins with the type. So code that finds groups by their keys works for both levels.
 """
 
+from __future__ import annotations
+
 QUEUE, TYPE = "queue", "type"
 #: The separator of type and key, and the escape character in a type. A type with a policy of its own contains neither.
 _BETWEEN, _ESCAPE = "/", "%"

@@ -1,5 +1,7 @@
 """What a queue of two regions may say of itself: an order, and nothing by which one box would decide what is over."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import fields
 

@@ -1,5 +1,7 @@
 """The service: a name for one end of dialogs, and the queue where their messages come."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

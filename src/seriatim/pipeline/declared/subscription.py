@@ -1,5 +1,7 @@
 """The subscription: a filter, and the destination of matching messages."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal

@@ -1,5 +1,7 @@
 """How much and how fast workers work: for workers, activations and settings of queues alike."""
 
+from __future__ import annotations
+
 import math
 import re
 from dataclasses import KW_ONLY, dataclass

@@ -4,6 +4,8 @@ This module knows the parts of such a file, and compares them; an entry is read 
 there is more to a type by `type_entry.py`.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

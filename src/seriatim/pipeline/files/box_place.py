@@ -1,5 +1,7 @@
 """The message box of a pipeline file: its DSN, and the queues and services to read from and deliver to."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

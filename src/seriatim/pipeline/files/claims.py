@@ -1,5 +1,7 @@
 """``claims: journal`` and ``journal`` of a pipeline file: two runs, one in each region, of which one delivers at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 from seriatim.kernel.groups.policy import Standard

@@ -1,5 +1,7 @@
 """Read a declaration from a section of a file, by the table of its fields."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial

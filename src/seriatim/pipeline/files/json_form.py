@@ -4,6 +4,8 @@ The keys are a format of their own, with a version: flat, as the fields of a dec
 putting it into another value doesn't rename stored keys. A key that is missing has the default of its field.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, TypeVar
 

@@ -1,5 +1,7 @@
 """Kafka in a pipeline file: what Spark's connector can't do without is told before a start."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Mapping
 
 from seriatim.pipeline.text.section import Section

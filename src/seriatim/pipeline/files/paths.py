@@ -3,6 +3,8 @@
 A relative path is relative to the current directory, as in every other command of a shell.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import re

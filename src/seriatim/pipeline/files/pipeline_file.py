@@ -1,5 +1,7 @@
 """Read a pipeline file: from YAML to a `Pipeline`, or to the list of all its faults."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """A policy in YAML: its name under ``policy``, and its parameters beside it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any

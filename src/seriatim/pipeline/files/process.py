@@ -3,6 +3,8 @@
 Checking a file imports the code, so that a function that can't be called is reported with its line, and not by a batch.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,5 +1,7 @@
 """The ``promote`` part of a location: the properties that are read from its messages, by paths, an envelope or a function."""
 
+from __future__ import annotations
+
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,5 +1,7 @@
 """The ``receive`` part of a pipeline file: locations, and the treatment of their messages on arrival."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal

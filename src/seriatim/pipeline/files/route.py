@@ -1,5 +1,7 @@
 """The ``route`` part of a pipeline file: destinations, how each is ordered and where it is delivered."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path

@@ -4,6 +4,8 @@ seriatim knows five formats: their rows have names, and their options are checke
 Spark `id` has the columns that identify a row; for Parquet it may, and then its rows are read as those are.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches

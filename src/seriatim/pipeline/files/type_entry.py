@@ -1,5 +1,7 @@
 """A message type in the file of a message box."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

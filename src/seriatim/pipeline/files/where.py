@@ -1,5 +1,7 @@
 """The filter of a destination in a pipeline file: ``where``."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 
 from seriatim.errors import UsageError

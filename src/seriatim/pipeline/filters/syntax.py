@@ -4,6 +4,8 @@ sqlglot reads a far larger language than that of filters: `words.py` checks the 
 and this module reads sqlglot's tree, and refuses everything that is no part of a filter.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -5,6 +5,8 @@ checked before: only words that a filter may have are passed on, and names are p
 taken for a keyword.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Commands in advice, ready to be pasted."""
 
+from __future__ import annotations
+
 import shlex
 
 

@@ -1,5 +1,7 @@
 """`counted`: a number with its noun, in the right number."""
 
+from __future__ import annotations
+
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``."""

@@ -1,5 +1,7 @@
 """The lines of the log: each tells an event, with its fields. Here is each event's logger and text; the reference says what it means."""
 
+from __future__ import annotations
+
 import logging
 from typing import Any
 

@@ -1,5 +1,7 @@
 """The rule for names of declarations."""
 
+from __future__ import annotations
+
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 

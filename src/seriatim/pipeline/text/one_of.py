@@ -3,6 +3,8 @@
 ``${NAME}`` is replaced from the environment of the process; only there may a password come from.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar

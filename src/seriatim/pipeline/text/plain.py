@@ -1,5 +1,7 @@
 """Plain text: text of messages is shown so that it can't affect a terminal, or the line around it."""
 
+from __future__ import annotations
+
 
 def in_line(text: str) -> str:
     r"""The text in one line: unprintable characters become escapes, such as ``\n`` or ``\x1b``."""

@@ -3,6 +3,8 @@
 This module knows the names and the forms of secrets. Its results never quote a secret.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator
 from pathlib import Path

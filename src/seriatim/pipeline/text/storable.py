@@ -1,5 +1,7 @@
 """The rule for text that PostgreSQL can store."""
 
+from __future__ import annotations
+
 import re
 
 from seriatim.errors import UsageError, shown

@@ -1,5 +1,7 @@
 """`Answer`: a message that a handler publishes, with the received message from which it results."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, fields
 from typing import Any
 

@@ -3,6 +3,8 @@
 A property has one type in a box, even if several message types declare it: filters and queues see messages of all types.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

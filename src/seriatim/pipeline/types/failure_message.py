@@ -1,5 +1,7 @@
 """The message about a failure, to which queues can subscribe."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The message, as an application gives it to the box."""
 
+from __future__ import annotations
+
 import os
 import time
 from collections import Counter

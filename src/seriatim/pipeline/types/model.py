@@ -1,5 +1,7 @@
 """`body_as` and `context_as`: a message's body or properties as a model of Pydantic or msgspec, neither of which is needed otherwise."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Iterable
 from typing import Any, TypeVar

@@ -3,6 +3,8 @@
 Only sessions write these properties, into what they publish while they work on a message that is on the way to a gate.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 

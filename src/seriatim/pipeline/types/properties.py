@@ -1,5 +1,7 @@
 """Properties of messages: their names, types and owners."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """The properties of a batch as columns: lists, and for filters arrays in the form of `filter_eval`."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta

@@ -1,5 +1,7 @@
 """Properties given by an application as Python values, not as JSON."""
 
+from __future__ import annotations
+
 import math
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -1,5 +1,7 @@
 """The schedule: a message that is published again and again, at times that cron text names."""
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass

@@ -3,6 +3,8 @@
 Only links write these properties, into messages that come from another box.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self

@@ -3,6 +3,8 @@
 A type may declare these names as its own properties.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 #: `source_port`: the port's name. `source_partition`: Kafka's ``TOPIC/PARTITION``, the queue of RabbitMQ, the sender of HL7 (MSH-3, MSH-4).

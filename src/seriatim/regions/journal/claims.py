@@ -1,5 +1,7 @@
 """Claims: asked for, renewed, completed in a handler's transaction, given back; and the results of failed messages."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise

@@ -1,5 +1,7 @@
 """The connections of a process to a journal: a few are kept, and transactions that collide are repeated."""
 
+from __future__ import annotations
+
 import os
 import random
 import threading

@@ -1,5 +1,7 @@
 """The journal forgets: sessions that are complete, and the ids of numbers that have been over for long."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,6 +4,8 @@ A transaction does this once, so any number of sessions and messages takes two r
 reads, and one that writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter

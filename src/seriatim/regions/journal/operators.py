@@ -1,5 +1,7 @@
 """An operator's actions on sessions of a journal. Each is written to its operator log, with actor and reason."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4

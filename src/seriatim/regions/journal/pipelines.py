@@ -6,6 +6,8 @@ the rows, the numbers, the check of the lease and the commit: a holder that stop
 it holds no locks.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field
 from datetime import UTC, datetime

@@ -5,6 +5,8 @@ journal to version 5. Two processes may make it at once, and there is no lock fo
 first one has made.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cache
 from importlib import resources

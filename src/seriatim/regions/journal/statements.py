@@ -4,6 +4,8 @@ Any PostgreSQL has to run them, and databases that speak its protocol: they take
 ours, make no temporary tables, and change a row once a statement. A test reads them all.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import psycopg

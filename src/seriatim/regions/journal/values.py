@@ -1,5 +1,7 @@
 """The requests to a journal, and its answers, as values."""
 
+from __future__ import annotations
+
 import hashlib
 from dataclasses import dataclass, field
 

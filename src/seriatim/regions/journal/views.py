@@ -1,5 +1,7 @@
 """Views of a journal: sessions, with the reason why their next number waits; the numbers of a session; the actions of operators."""
 
+from __future__ import annotations
+
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Any

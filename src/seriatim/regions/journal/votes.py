@@ -1,5 +1,7 @@
 """Votes of the journal on numbers, its knowledge of sessions, and the numbers that it reserves for senders."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from uuid import uuid4
 

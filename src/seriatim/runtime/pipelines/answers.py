@@ -1,5 +1,7 @@
 """A run's entries in the operator log: answers to operators' commands, after which it cleans up, and the events of groups."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,5 +1,7 @@
 """The restarts of a failed query: their number and delays. Transient failures are listed in `spark/session/transient_failures.py`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from time import monotonic
 

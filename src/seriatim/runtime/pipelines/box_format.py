@@ -1,5 +1,7 @@
 """Spark's format ``seriatim``, connected with a message box."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -24,6 +24,8 @@ and committed, and whether the files that record this can be read: Spark's own e
 remedy.
 """
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import json

@@ -5,6 +5,8 @@ hole is filled in time, another's is skipped and its message comes too late; a f
 The expected disposition of each row is known, so the result can be checked. Pure: a seed in, a feed out.
 """
 
+from __future__ import annotations
+
 import json
 import random
 from collections.abc import Iterable, Mapping

@@ -1,5 +1,7 @@
 """End a pipeline from outside: after its batch, or when all present messages have been taken in."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

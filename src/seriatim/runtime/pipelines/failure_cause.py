@@ -1,5 +1,7 @@
 """The cause of a query's failure, in a line or two: the worker's exception from a trace of the JVM."""
 
+from __future__ import annotations
+
 import re
 
 from seriatim import errors

@@ -6,6 +6,8 @@ A thread asks for the lease and renews it. By its own monotonic clock a claim en
 whether the journal answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import threading

@@ -4,6 +4,8 @@ The groups are read from Spark's state and written into a folder of the checkpoi
 first batch of the next run takes them over, bucket by bucket. A move that was killed is done again by the next one.
 """
 
+from __future__ import annotations
+
 import shutil
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,6 +4,8 @@ The rules are those of the stages themselves: the readers of `spark/receive/`, t
 filters and its reading of numbers.
 """
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -5,6 +5,8 @@ order run here: its body is read again, routed, and processed, if it hadn't pass
 alone. So it is put back once, however often that is requested, and whatever is killed meanwhile.
 """
 
+from __future__ import annotations
+
 import base64
 import fcntl
 import json

@@ -1,5 +1,7 @@
 """Read the set-aside folder: messages that were not released, with their reasons."""
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,8 @@ Spark believes its files. A file of offsets that is a copy of an older one makes
 that is missing lets new files pass unread. So the batches with which a run begins are compared with each other before Spark sees them.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
 from pathlib import Path

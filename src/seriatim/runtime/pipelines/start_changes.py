@@ -5,6 +5,8 @@ numbers
 by an old state. All others count from the next batch on; held messages keep their columns.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial

@@ -5,6 +5,8 @@ right
 length and wrong content isn't noticed here; RocksDB notices it.
 """
 
+from __future__ import annotations
+
 import json
 import re
 import struct

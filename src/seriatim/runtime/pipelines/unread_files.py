@@ -1,5 +1,7 @@
 """Input files that aren't read, or have changed since: Spark reads a file once by its name, and skips names with ``_`` and ``.``."""
 
+from __future__ import annotations
+
 import glob
 import os
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """The source Kafka: takes the messages of a topic's partitions, which it assigns to itself; the box keeps the offsets."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

@@ -1,5 +1,7 @@
 """A port through which messages come in, as text: ``mllp: {listen: …}``, and the source that it becomes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,5 +1,7 @@
 """The source RabbitMQ: takes the messages of a queue, and acknowledges them when they are committed."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections import deque

@@ -4,6 +4,8 @@ A partition of the source is read by the process that holds its row in the box. 
 process that has lost it, perhaps without knowing, commits nothing more.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket

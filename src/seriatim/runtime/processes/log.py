@@ -4,6 +4,8 @@ Every line has the field `event`, by which the reference says what it means, and
 others.
 """
 
+from __future__ import annotations
+
 import json
 import logging
 from datetime import UTC, datetime

@@ -1,5 +1,7 @@
 """Open a box whose database may be away: a starting worker waits for it, like a running one."""
 
+from __future__ import annotations
+
 import threading
 import time
 

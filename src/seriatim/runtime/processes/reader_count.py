@@ -10,6 +10,8 @@ Pure: it uses no clock and no box. At most as many readers are useful as there a
    number of groups with work in that time.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 BEHIND_S = 1.0

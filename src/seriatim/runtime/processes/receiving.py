@@ -1,5 +1,7 @@
 """Receiving: ports through which messages come in, each in a thread of its own; alone, or beside what `serve` does."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Sequence

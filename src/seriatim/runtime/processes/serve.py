@@ -1,5 +1,7 @@
 """Serving: readers for all queues with an activation, as the load and the definitions require."""
 
+from __future__ import annotations
+
 import logging
 import os
 import socket

@@ -5,6 +5,8 @@ counted under the lock of its group, if possible before another worker gets the 
 gets it first.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import socket

@@ -1,5 +1,7 @@
 """The transmitter: it exchanges messages over all links of a box, again and again."""
 
+from __future__ import annotations
+
 import logging
 import threading
 from collections.abc import Callable

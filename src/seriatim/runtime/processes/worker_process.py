@@ -3,6 +3,8 @@
 Standard input stays open as long as the supervisor lives: when it is closed, this process ends at once.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import signal

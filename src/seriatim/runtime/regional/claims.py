@@ -4,6 +4,8 @@ A claim whose lease has passed on the monotonic clock since it was asked for isn
 not. In the end the journal decides: a completion counts only under the present claim.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterator

@@ -1,5 +1,7 @@
 """Missing numbers in a region's box: they are reported to the journal, and a group goes on after those that are over there."""
 
+from __future__ import annotations
+
 import threading
 import time
 from dataclasses import dataclass, field

@@ -4,6 +4,8 @@ The worker's threads handle the copies that the journal gives; the others are co
 transaction.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections import deque

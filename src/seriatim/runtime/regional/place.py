@@ -1,5 +1,7 @@
 """The place of a process of a region, as text for another process; and opening it while a part is away."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

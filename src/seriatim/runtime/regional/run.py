@@ -5,6 +5,8 @@ Their copies in the box are completed together at the end; if that fails, they a
 over.
 """
 
+from __future__ import annotations
+
 import hashlib
 import logging
 import random

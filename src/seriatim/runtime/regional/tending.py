@@ -5,6 +5,8 @@ Any number of processes may do it, in either region: each works off the outboxes
 while a process runs in only one of them.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable

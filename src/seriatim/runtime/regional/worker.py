@@ -1,5 +1,7 @@
 """`RegionalWorker`: works on a queue of two regions, in one of them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

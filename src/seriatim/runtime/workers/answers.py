@@ -5,6 +5,8 @@ all
 their other writes, are in the order of their messages.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """`AsyncWorker`: a worker for programs that run an event loop; its ``async def`` handlers run on that loop."""
 
+from __future__ import annotations
+
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,7 @@
 """The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up; and bulk operations continue."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

@@ -1,5 +1,7 @@
 """Dialogs ended by the other side: a worker ends its own side if its handler has no case for that."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 

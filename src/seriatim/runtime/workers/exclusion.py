@@ -4,6 +4,8 @@ If a process dies, all its threads lose their messages, and it isn't known which
 these messages loses an attempt. But no innocent message fails for good: the last attempt of a message is made alone.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,5 +1,7 @@
 """A call of a handler: the time that it takes, by how it ends, for monitoring; and that it is one."""
 
+from __future__ import annotations
+
 import time
 from types import TracebackType
 

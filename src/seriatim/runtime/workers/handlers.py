@@ -1,5 +1,7 @@
 """Handlers: import and check the user's functions, and read their answers."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 It has a thread of its own, because the database may be away, and a connection as long as a statement takes.
 """
 
+from __future__ import annotations
+
 import os
 import random
 import socket

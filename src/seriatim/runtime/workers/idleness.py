@@ -6,6 +6,8 @@ or release waiting messages: so each looks once more after every turn of any oth
 missing number, for an operator, or for another process, aren't waited for.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 

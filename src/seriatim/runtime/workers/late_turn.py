@@ -1,5 +1,7 @@
 """A turn that takes too long, and how far it has been ended: after a failure the next look continues."""
 
+from __future__ import annotations
+
 import time
 from dataclasses import dataclass, field
 from typing import Self

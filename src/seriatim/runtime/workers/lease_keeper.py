@@ -4,6 +4,8 @@ If a lease is lost, the session of its handler is told, and its next use raises.
 be renewed in time: a second thread checks that, because a heartbeat may hang for longer than a lease lasts.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterator

@@ -4,6 +4,8 @@ No transaction is open while a handler works, until it asks for one. A message t
 transaction that records the fault.
 """
 
+from __future__ import annotations
+
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass

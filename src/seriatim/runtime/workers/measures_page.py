@@ -4,6 +4,8 @@ There are two places, which are written in turn; a number in front says which of
 leaves what it wrote before.
 """
 
+from __future__ import annotations
+
 import json
 import mmap
 import os

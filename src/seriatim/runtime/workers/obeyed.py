@@ -3,6 +3,8 @@
 Pure: it uses no clock and no box. Limits of all processes of a queue are divided among them by the number of their threads.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

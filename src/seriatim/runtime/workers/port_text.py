@@ -1,5 +1,7 @@
 """A port as text, ``http: {url: https://…}``, and the handler that it becomes."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from functools import partial

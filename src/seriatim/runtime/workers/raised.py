@@ -1,5 +1,7 @@
 """A handler's error, read as a fault: which exceptions pass, and whose code raised them."""
 
+from __future__ import annotations
+
 import inspect
 import socket
 import sys

@@ -1,5 +1,7 @@
 """The rate limit: the messages that may begin per second, so that the called system isn't flooded."""
 
+from __future__ import annotations
+
 import threading
 import time
 

@@ -5,6 +5,8 @@ and others read it: first comes what is in hand, last the mark that it counts. I
 process, which goes on as long as the process isn't frozen, whatever its threads do.
 """
 
+from __future__ import annotations
+
 import heapq
 import mmap
 import os

@@ -1,5 +1,7 @@
 """The numbers that a worker obeys at present, by the settings of its queue."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from seriatim.box.definitions.queue_settings import QueueSettings

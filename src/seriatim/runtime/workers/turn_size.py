@@ -6,6 +6,8 @@ processed within a moment, estimated from earlier turns, and one at first. A mom
 a turn and to begin the next, so that little is lost by that. As a rule no message has to be put back.
 """
 
+from __future__ import annotations
+
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 

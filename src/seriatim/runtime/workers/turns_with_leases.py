@@ -1,5 +1,7 @@
 """The common part of turns with leases and turns in one transaction."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from seriatim.runtime.workers.turn import TransactionalTurns

@@ -1,5 +1,7 @@
 """The worker: threads that take the groups of a queue, each one group at a time, and call the user's handler in order."""
 
+from __future__ import annotations
+
 import asyncio
 import itertools
 import os

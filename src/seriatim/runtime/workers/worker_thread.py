@@ -1,5 +1,7 @@
 """A thread of a worker: it does turns of one queue, one after another, until it is told to end."""
 
+from __future__ import annotations
+
 import random
 import threading
 from typing import Protocol

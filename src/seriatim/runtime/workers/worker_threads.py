@@ -1,5 +1,7 @@
 """The threads of a worker: as many as it obeys, and replacements of those whose handlers are stuck."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 

@@ -4,6 +4,8 @@ Tasks stage parts under the query's id and the batch's number; the driver merges
 batch. The box stores the parts and recognises repeated batches (its *staging*).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain

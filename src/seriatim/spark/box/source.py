@@ -5,6 +5,8 @@ offset is the number of a batch, and the name by which the box knows the checkpo
 gets one with its first batch, and from then on owns the queue.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -4,6 +4,8 @@ The child is a fork: it has all data of the parent, and its changes in memory do
 result of the work pickled.
 """
 
+from __future__ import annotations
+
 import os
 import pickle
 import resource

@@ -11,6 +11,8 @@ batches, the last batch before them that has entries, and the hash of its entrie
 or lost is noticed.
 """
 
+from __future__ import annotations
+
 import json
 from bisect import bisect_left
 from collections import Counter

@@ -5,6 +5,8 @@ and
 then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 from collections.abc import Collection

@@ -4,6 +4,8 @@ A port may hang for ever, such as a table that another process has locked. Pytho
 threads don't keep the process from ending.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait

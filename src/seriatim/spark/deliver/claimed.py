@@ -9,6 +9,8 @@ A table of the journal's database gets the rows in the transaction that notes th
 least once.
 """
 
+from __future__ import annotations
+
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

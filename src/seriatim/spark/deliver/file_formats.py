@@ -3,6 +3,8 @@
 This module knows no ports and no tasks: it gets an open file and tables in the order in which they leave.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any, Protocol
 

@@ -9,6 +9,8 @@ with few rows is opened once at the end, and if too many files are open the long
 of its port go into a next file (``part-00000_001.json``, which sorts behind ``part-00000.json``).
 """
 
+from __future__ import annotations
+
 import gzip
 import json
 import os

@@ -10,6 +10,8 @@ Destinations that are ordered by the same columns share their expressions, so th
 destinations is as small as for one. The workers look up the port of each row.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

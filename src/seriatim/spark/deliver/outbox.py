@@ -11,6 +11,8 @@ A batch is put here and removed in one step, so after a kill it is here whole or
 its port has it; after a kill between these two steps it is delivered once more: a port of files then replaces it.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os

@@ -7,6 +7,8 @@ sink of Spark, and one that only one of two runs writes to at a time (`claimed.p
 Two threads work here: the thread of the micro-batch calls `ready` and `put`, a carrier thread calls `carry`.
 """
 
+from __future__ import annotations
+
 import datetime as dt
 import time
 from collections.abc import Callable, Sequence

@@ -28,6 +28,8 @@ This module owns the folder and its steps; the workers write the files (`file_pa
 that can't be written (`outbox.py`) lie in a folder of the same kind.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

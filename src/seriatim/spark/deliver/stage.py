@@ -12,6 +12,8 @@ that were not released are set aside.
 destination alone and writes into its outbox (`outgoing.py`); other destinations aren't affected.
 """
 
+from __future__ import annotations
+
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

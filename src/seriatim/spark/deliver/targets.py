@@ -4,6 +4,8 @@ A folder takes a batch exactly once. Spark's other writers decide themselves abo
 they are labelled *at least once*: after a kill between the write and the removal from the outbox it is written again.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterator, Mapping
 from functools import reduce

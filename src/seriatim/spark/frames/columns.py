@@ -1,5 +1,7 @@
 """Columns of a user's frame: find them by name, quote them, check their types, and raise the errors."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame

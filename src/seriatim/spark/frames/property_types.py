@@ -1,5 +1,7 @@
 """Types of properties in Spark and Arrow. For the conversion of values see `seriatim.pipeline.bodies.property_values`."""
 
+from __future__ import annotations
+
 import re
 
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """The kernel's reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 from pyspark.sql import Column

@@ -3,6 +3,8 @@
 The choice depends on the declaration alone, and is made before the query starts: no batch of a query goes another way than the others.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

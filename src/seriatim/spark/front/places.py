@@ -3,6 +3,8 @@
 What `route` and `resequence` write as Spark's expressions is computed here over Arrow's arrays; the tests compare both.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

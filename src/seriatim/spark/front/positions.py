@@ -1,5 +1,7 @@
 """The positions to which the locations of a stopped query have counted, whichever of its operators has counted last."""
 
+from __future__ import annotations
+
 import json
 
 from pyspark.sql import SparkSession

@@ -4,6 +4,8 @@ A task reads lines (`receive`), numbers the messages of each block, finds their 
 Spark's own process moves bytes only. Tickets follow in the operator; see `stamp/counts.py`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce

@@ -5,6 +5,8 @@ calls. From here on, a pipeline with user code has all columns that any of its f
 `step.py`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast

@@ -13,6 +13,8 @@ If the function raises, the messages are halved until each failing message is al
 a call that ends its process; as a process may be ended by others, too, a message fails only at the second time.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -5,6 +5,8 @@ This module makes the reasons for messages that can't be read, and the names of 
 `tables.py`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass

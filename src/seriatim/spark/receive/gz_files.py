@@ -6,6 +6,8 @@ they are expanded here, a little at a time; bytes of a row beyond the limit are 
 any other kind: the sizes of their rows are checked before the batch (`row_sizes.py`).
 """
 
+from __future__ import annotations
+
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

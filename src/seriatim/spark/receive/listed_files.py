@@ -7,6 +7,8 @@ fails the task, unless Spark was told to ignore that. This check reads neither t
 that Spark would read several times are read once (`repeated_files.py`).
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

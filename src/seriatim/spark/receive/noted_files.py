@@ -1,5 +1,7 @@
 """The files that Spark has noted in a checkpoint: those of a micro-batch, and the latest ones."""
 
+from __future__ import annotations
+
 import json
 from collections import deque
 from collections.abc import Iterator, Mapping

@@ -4,6 +4,8 @@ Pure Python without Spark: CSV and the user's functions. For JSON see `seriatim.
 `text_files.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
 """
 
+from __future__ import annotations
+
 import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

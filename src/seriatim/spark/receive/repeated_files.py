@@ -5,6 +5,8 @@ once more (SPARK-58518), and would read each of the others twice. The partitions
 there the repetitions are removed, before a task is started.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 from pyspark.sql import SparkSession

@@ -4,6 +4,8 @@ It reads by the same formats as a worker. Values from columns, from a CSV file's
 body of a message, so they aren't read here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

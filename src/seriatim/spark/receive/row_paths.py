@@ -3,6 +3,8 @@
 Pure Python without Spark. A property that is one column and nothing else isn't read here, but by Spark (`tables.py`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

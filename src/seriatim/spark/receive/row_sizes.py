@@ -6,6 +6,8 @@ allowed. Skipped bytes are then missing in the sum of the sizes. The sizes of ro
 are expanded (`gz_files.py`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Split messages: from the body of a message to the bodies of its parts. For XML see `text_files.py`."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -35,6 +35,8 @@ from the start of its block, whose first byte is named where it isn't 0: ``crm/b
 are cut alike on a replay because the settings for it stay with the checkpoint (`session.SPLITTING`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import reduce

@@ -1,5 +1,7 @@
 """Locations whose files are read as text: JSON, CSV, text and XML; and the meaning of their options."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Events of a bucket's groups, as the operator log of a pipeline keeps them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

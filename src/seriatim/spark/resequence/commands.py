@@ -4,6 +4,8 @@ The kernel decides what a command does, and whether the group's state allows it,
 the commands that it has obeyed, so that one that comes twice is obeyed once.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby

@@ -4,6 +4,8 @@ Every crossing from Python to Spark and back costs more than putting a message i
 Spark expression go from the packet straight into their file; see `deliver/stage.py`.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator
 

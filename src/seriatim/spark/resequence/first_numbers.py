@@ -5,6 +5,8 @@ checkpoint with batches lie in a folder of the checkpoint, a file for each bucke
 doesn't know the destination.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

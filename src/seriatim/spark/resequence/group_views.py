@@ -1,5 +1,7 @@
 """Groups of a bucket as operators see them: the state that each shows, its held messages, and its missing numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from fnmatch import translate

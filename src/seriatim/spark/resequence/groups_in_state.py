@@ -1,5 +1,7 @@
 """The groups in a checkpoint, from its state after the last committed batch. Changes nothing."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path

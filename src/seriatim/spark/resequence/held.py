@@ -4,6 +4,8 @@ Reads the state that the last committed batch left behind, with Spark's own read
 changed.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce

@@ -1,5 +1,7 @@
 """The operator's input for each message, as Spark expressions: key, number, size, time, content, and order of arrival."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import cast

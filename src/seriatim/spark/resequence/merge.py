@@ -1,5 +1,7 @@
 """`merge`: the messages of two regions, as one frame in which each message is once and each session in order."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Literal
 

@@ -6,6 +6,8 @@ new bucket; a bucket takes its file over in its first call, in place of what Spa
 A file is a packet of packets: the index of the bucket, under the number of no chunk, and the chunks of bodies that it holds.
 """
 
+from __future__ import annotations
+
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,5 +1,7 @@
 """What a queue's `Sequence` says of a message, as expressions of Spark: the same as `kernel/groups/number_reader.py` reads of a value."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import reduce
 

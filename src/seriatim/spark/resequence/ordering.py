@@ -1,5 +1,7 @@
 """The ordering of a frame: the parameters of `resequence` that a user, or a pipeline, gives."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

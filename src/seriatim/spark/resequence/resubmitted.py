@@ -8,6 +8,8 @@ The arguments of a command: ``row``, the user's columns by name; ``sequence``, `
 null; ``void``, whether it leaves nothing; and for the operator log ``message_id``, ``disposition``, ``edited``.
 """
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace

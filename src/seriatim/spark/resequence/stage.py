@@ -3,6 +3,8 @@
 The plan of the query: rows → packets by bucket, and the control source → the stateful operator → rows.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

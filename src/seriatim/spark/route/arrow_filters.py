@@ -1,5 +1,7 @@
 """Filters over Arrow batches: the kernel inside a Spark task, for more filters than a plan can have as expressions."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -5,6 +5,8 @@ filter's destination and, if terms remain to be tried, the number of its shape a
 thousands of filters need only a few expressions.
 """
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ equality are looked up (`filter_lookup.py`); of the remaining filters, a few are
 are tried by the kernel.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame

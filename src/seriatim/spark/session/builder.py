@@ -4,6 +4,8 @@ This module owns the settings that a pipeline needs to be correct (the workers' 
 store, the splitting of files) or convenient (logging, memory, addresses). It knows no pipeline.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil

@@ -4,6 +4,8 @@ PySpark's worker runs a full collection after every task. It looks at each objec
 thousands in pandas, Arrow and this package, 40 ms of processor time for each task, however few its rows are.
 """
 
+from __future__ import annotations
+
 import functools
 import gc
 

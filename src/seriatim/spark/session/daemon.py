@@ -6,6 +6,8 @@ would fail without its workers. The setting ``spark.python.daemon.module`` names
 It imports what most workers need, once, before it makes them, and spares their collector those objects.
 """
 
+from __future__ import annotations
+
 import importlib
 import runpy
 import signal

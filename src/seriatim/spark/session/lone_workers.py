@@ -9,6 +9,8 @@ worker's environment differs in more than Spark's own variables, it becomes a wo
 The parent is forked from Spark's daemon, so it costs no loading. It ends with the process that started the daemon.
 """
 
+from __future__ import annotations
+
 import importlib
 import os
 import select

@@ -1,5 +1,7 @@
 """The settings that a session needs for a stateful operator in Python, even in a session of the user's."""
 
+from __future__ import annotations
+
 import sys
 
 from pyspark.errors import PySparkException

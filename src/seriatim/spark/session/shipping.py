@@ -5,6 +5,8 @@ looked up on the executors. The packages that it needs aren't sent: the executor
 `docs/how-to/cluster.md`).
 """
 
+from __future__ import annotations
+
 import tempfile
 import zipfile
 from pathlib import Path

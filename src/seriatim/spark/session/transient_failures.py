@@ -6,6 +6,8 @@ a moment. A worker that ended is among them, too, because the calls that were ru
 processes (`calls/child_process.py`).
 """
 
+from __future__ import annotations
+
 import re
 
 from seriatim.errors import QueryFailed, SeriatimError, Transient, Unavailable

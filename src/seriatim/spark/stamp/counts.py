@@ -5,6 +5,8 @@ each block. Each partition puts the blocks in order of arrival and adds their co
 ticket of each block. So each partition keeps a copy of the counters, under a key of its own, and buckets without messages aren't called.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 import numpy as np

@@ -3,6 +3,8 @@
 The plan of the query: rows → packets by bucket of locations → the stateful operator → rows with tickets.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -5,6 +5,8 @@ that buckets are spread evenly: if the number of partitions divides the number o
 number.
 """
 
+from __future__ import annotations
+
 from functools import cache
 
 #: Enough for 16 cores, few enough that a small batch which touches them all is cheap.

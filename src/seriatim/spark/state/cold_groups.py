@@ -11,6 +11,8 @@ A group that comes back is in the index again, and the entry of the run is stale
 from the newest to the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

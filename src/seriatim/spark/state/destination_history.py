@@ -4,6 +4,8 @@ A bucket's state isn't rewritten when the pipeline file changes. Each call of a 
 out the groups of a destination that was taken away, or that lived earlier under a name that is used again.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

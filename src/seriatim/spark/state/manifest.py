@@ -5,6 +5,8 @@ declaration are written beside it, and compared before the first batch. Each buc
 for queries that are started without a manifest.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

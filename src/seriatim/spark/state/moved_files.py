@@ -1,5 +1,7 @@
 """The state of buckets that a move has written, until a batch reads it: a file for each bucket, in a folder of the checkpoint."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -4,6 +4,8 @@ A stateful operator in Python gets its input row by row; with a packet in each r
 as one, and every Arrow type is kept. This module owns the format, and knows nothing about order.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 

@@ -1,5 +1,7 @@
 """How the state of a query is cut into buckets."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

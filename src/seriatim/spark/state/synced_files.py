@@ -1,5 +1,7 @@
 """Small files that are complete after a crash, and folders whose renames survive it."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 

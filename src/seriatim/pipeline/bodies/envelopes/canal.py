@@ -1,5 +1,7 @@
 """Canal: the flat message (``type``, ``data``, ``old``, ``es``, ``isDdl``), also the message of TiCDC (``_tidb``)."""
 
+from __future__ import annotations
+
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,

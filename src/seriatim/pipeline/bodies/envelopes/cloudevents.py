@@ -1,5 +1,7 @@
 """CloudEvents in the JSON event format, structured, with the extensions for sequence and partitioning, and those that Debezium adds."""
 
+from __future__ import annotations
+
 from seriatim.pipeline.bodies.envelopes.debezium import OPERATIONS
 from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, first, named, whole, word
 from seriatim.pipeline.bodies.property_values import Unreadable, Value

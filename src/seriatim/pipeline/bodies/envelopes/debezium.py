@@ -1,5 +1,7 @@
 """Debezium: the envelope of change events (``op``, ``before``, ``after``, ``source``), schema changes, transactions and heartbeats."""
 
+from __future__ import annotations
+
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,

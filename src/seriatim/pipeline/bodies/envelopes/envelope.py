@@ -1,5 +1,7 @@
 """One form of envelope, and readers for documents of any form: words, numbers, positions, timestamps."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Maxwell: rows (``type``, ``data``, ``old``, ``ts``, ``position``), bootstraps and DDL."""
 
+from __future__ import annotations
+
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,

@@ -1,5 +1,7 @@
 """Updates that move a row to another group: a delete for the group that had the row, and an insert for the group that gets it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

@@ -5,6 +5,8 @@ Connect's converter, or in the ``value`` of an object that has a ``key`` beside 
 files. No document at all (an empty body, a null) is a tombstone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Any
 

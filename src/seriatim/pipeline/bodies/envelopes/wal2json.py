@@ -1,5 +1,7 @@
 """wal2json: the messages of ``format-version`` 2 (``action``, ``columns``, ``identity``), one for each change."""
 
+from __future__ import annotations
+
 import re
 
 from seriatim.pipeline.bodies.envelopes.envelope import Document, Envelope, Update, named, word
