@@ -197,21 +197,29 @@ def _links(box: MessageBox) -> Finding:
     if left:
         what = f"messages wait, and nobody transmits: {', '.join(left)}"
         return Finding("links", State.WRONG, what, "start seriatim serve, as the owner of the box")
+    refused = [
+        f"{one.link!r}: {one.refused}"
+        for one in found
+        if one.refused is not None and not _is_long_ago(one.refused_at, now)
+    ]
     slow = [
         f"{one.link!r} has {counted(one.unacknowledged + one.waiting, 'message')} that wait"
         + (f": {one.last_error}" if one.last_error else "")
         for one in found
         if one.ending or (one.oldest is not None and _is_long_ago(one.oldest, now))
     ]
-    if slow:
-        return Finding("links", State.WARNING, "; ".join(slow), "seriatim transmission --waiting tells why")
-    if warned := [f"{one.link!r}: {what}" for one in found for what in one.warnings]:
-        return Finding(
-            "links",
-            State.WARNING,
-            "; ".join(warned),
-            "let the queue here group by what that one groups by, under another name",
-        )
+    accepting = (
+        "what another box sends isn't taken here: let it use the queue or the service (seriatim link accept, with all that it may use),"
+        " define what it names, or have it changed there"
+    )
+    warned = [f"{one.link!r}: {what}" for one in found for what in one.warnings]
+    for texts, remedy in (
+        (refused, accepting),
+        (slow, "seriatim transmission --waiting tells why"),
+        (warned, "let the queue here group by what that one groups by, under another name"),
+    ):
+        if texts:
+            return Finding("links", State.WARNING, "; ".join(texts), remedy)
     gone_back = sum(one.restored for one in found)
     told = f", of which {counted(gone_back, 'stream')} couldn't be made whole after a restore" if gone_back else ""
     return Finding("links", State.OK, f"{len(found):,}{told}")
