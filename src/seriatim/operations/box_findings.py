@@ -35,6 +35,9 @@ def _identity(box: MessageBox) -> Finding:
         return Finding(
             "identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written"
         )
+    if found.disabled_by is not None:
+        what = f"the box {found.id} is disabled, and delivers nothing in dialogs and over links: {found.why_disabled}"
+        return Finding("identity", State.WARNING, what, "seriatim box enable, once that is over")
     if not found.enabled:
         what = f"the box {found.id} is disabled, and nothing is published or received: {found.why_disabled}"
         remedy = (

@@ -7,7 +7,7 @@ DECLARE
     head record;
     its_link {schema}.known_links;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
-    disabled text := {schema}.disabled_because();
+    is_disabled boolean := {schema}.is_stopped() OR {schema}.disabled_because() IS NOT NULL;
     is_busy boolean;
     base bigint;
     heap bigint;
@@ -35,7 +35,7 @@ BEGIN
     PERFORM {schema}.link_check(head.kind = 1, 'a frame that should be a batch is something else');
     SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     PERFORM {schema}.link_durable();
-    is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
+    is_busy := NOT {schema}.link_lock(of_link, FALSE) OR is_disabled;
     base := 64 + 24 * head.ranges;
 
     -- A plan for these values would copy the frame for each of its uses. Without statistics of the arrays a
@@ -274,7 +274,7 @@ BEGIN
         array_agg(CASE
             WHEN one.answer = {answer.THROUGH} AND one.after = 0 AND one.count > 0 THEN coalesce(one.groups_by, '')
             WHEN one.answer <> {answer.WAIT} THEN ''
-            WHEN disabled IS NOT NULL THEN 'the box is disabled'
+            WHEN is_disabled THEN 'the box is disabled'
             WHEN is_busy THEN 'busy'
             WHEN one.stop IS NOT NULL THEN one.stop
             ELSE format('the queue "%s" is full', one.name)
@@ -490,7 +490,7 @@ BEGIN
     -- So that the transaction has a commit that flushes the log.
     UPDATE {schema}.known_links SET received_at = clock_timestamp(), received = received + messages,
         replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0),
-        refused = coalesce(refusal, refused),
+        refused = coalesce(left(refusal, 300), refused),
         refused_at = CASE WHEN refusal IS NULL THEN refused_at ELSE clock_timestamp() END
     WHERE link_id = of_link AND NOT is_busy AND (messages > 0 OR head.rows > 0 OR lost_incarnations IS NOT NULL);
 
