@@ -212,8 +212,8 @@ def _links(box: MessageBox) -> Finding:
         if one.ending or (one.oldest is not None and _is_long_ago(one.oldest, now))
     ]
     accepting = (
-        "what another box sends isn't taken here: let it use the queue or the service (seriatim link accept, with all that it may use),"
-        " define what it names, or have it changed there"
+        "accept what the other box may use, with all that it might before: seriatim link accept NAME; define what it names; or have"
+        " that changed there"
     )
     warned = [f"{one.link!r}: {what}" for one in found for what in one.warnings]
     for texts, remedy in (
