@@ -16,6 +16,7 @@ from typing import ParamSpec
 import psycopg
 
 import seriatim as sq
+from seriatim.cli.main import EXIT_CODES
 from tests.command import environment
 
 #: How a process ends that found no server, or lost it at once (EX_TEMPFAIL): start it again.
@@ -106,7 +107,7 @@ class Crew:
             if code is None:
                 continue
             del self.running[name]
-            if code == NO_SERVER:
+            if code in (NO_SERVER, EXIT_CODES[sq.Unavailable]):
                 self.start(name)
             else:
                 assert code == 0, f"{name} ended with {code}: {self._errors(name).read_text()}"

@@ -541,7 +541,7 @@ def _chains(base: bytes, messages: tuple[Message, ...]) -> list[bytes]:
 def _received(
     number: int, kind: int, after: int, count: int, *, over: bool, equal: bool
 ) -> tuple[int, int, int, int, bool, bool]:
-    known = streams.Receivers(*_row(number, over, True, False, count))
+    known = streams.Receivers(*_row(number, over, False, count))
     batch = streams.Batches(*_row(kind, after, count, equal, True, False))
     answer, through, skipped, taken, closed, event = (one[0] for one in streams.received(known, batch).lists())
     return answer, through, skipped, taken, closed, event

@@ -33,13 +33,12 @@ __all__ = [
 class Receivers(Columns):
     """Streams as their receiver knows them.
 
-    `received`: its last number; 0 for a stream that it doesn't know. `over`: the number of the stream is over. `allowed`: the peer may send
-    into what the stream leads to. `busy`: another transaction has the stream. `room`: how many messages the destination takes.
+    `received`: its last number; 0 for a stream that it doesn't know. `over`: the number of the stream is over. `busy`: another
+    transaction has the stream. `room`: how many messages the destination takes; 0 where the peer may not send there.
     """
 
     received: Ints
     over: Bools
-    allowed: Bools
     busy: Bools
     room: Ints
 
@@ -81,7 +80,7 @@ def received(known: Receivers, batches: Batches) -> Verdicts:
     """What a receiver does with batches, and what it answers."""
     ahead = known.received - batches.after
     reaches = (ahead >= 0) & (ahead <= batches.count)
-    open_ = known.allowed & ~known.over & ~known.busy
+    open_ = ~known.over & ~known.busy
     ends = open_ & (batches.kind == BatchKind.END)
     joins = open_ & reaches & batches.equal & ~ends
     closes = joins & (batches.kind == BatchKind.CLOSE) & (ahead == batches.count)
@@ -90,7 +89,7 @@ def received(known: Receivers, batches: Batches) -> Verdicts:
     broken = open_ & ~ends & ((reaches & ~batches.equal) | (joins & ~batches.fits))
     complete = taken == new
     answer = np.select(
-        [~known.allowed | known.over | ends | closes, known.busy | ~complete, broken, joins & batches.incomplete],
+        [known.over | ends | closes, known.busy | ~complete, broken, joins & batches.incomplete],
         [StreamAnswer.GONE, StreamAnswer.WAIT, StreamAnswer.BROKEN, StreamAnswer.MISSING],
         StreamAnswer.THROUGH,
     )
@@ -167,7 +166,7 @@ def answered(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
             Decision.STALE,
             Decision.OVER,
             Decision.LOST,
-            # Refused: not a word about what exists there. Or told of a stream that is known to be broken.
+            # A peer that isn't let in is told nothing else. Or it is told of a stream that is known to be broken.
             Decision.LATER,
             Decision.REPEAT,
         ],

@@ -14,7 +14,7 @@ from tests.models import chain, streams
 from tests.models.stream_numbers import NONE, following, was_restored
 
 
-def _received(received=5, *, over=False, allowed=True, busy=False, room=100, **batch):
+def _received(received=5, *, over=False, busy=False, room=100, **batch):
     asked = {
         "kind": BatchKind.MESSAGES,
         "after": 5,
@@ -23,7 +23,7 @@ def _received(received=5, *, over=False, allowed=True, busy=False, room=100, **b
         "fits": True,
         "incomplete": False,
     } | batch
-    known = streams.Receivers(*map(_one, (received, over, allowed, busy, room)))
+    known = streams.Receivers(*map(_one, (received, over, busy, room)))
     told = streams.received(known, streams.Batches(*map(_one, asked.values())))
     return tuple(column[0] for column in told.lists())
 
@@ -78,8 +78,6 @@ def test_no_byte_can_move_from_the_header_to_the_body():
         ({"busy": True}, {}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
         ({"busy": True}, {"kind": BatchKind.END}, (StreamAnswer.WAIT, 5, 0, 0, False, False)),
         ({}, {"incomplete": True}, (StreamAnswer.MISSING, 8, 0, 3, False, False)),
-        ({"allowed": False}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
-        ({"allowed": False, "busy": True}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
         ({"over": True}, {}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
         ({"over": True}, {"kind": BatchKind.END}, (StreamAnswer.GONE, 5, 0, 0, False, False)),
         ({}, {"kind": BatchKind.CLOSE, "count": 0}, (StreamAnswer.GONE, 5, 0, 0, True, False)),

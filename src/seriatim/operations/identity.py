@@ -1,4 +1,4 @@
-"""The identity of a box: its id, the server on which it lives, and what to do where it finds itself on another one."""
+"""The identity of a box: its id, the server on which it lives, what to do where it finds itself on another one, and its switch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 
-__all__ = ["BoxIdentity", "NewIdentity", "enable", "forget", "identity", "new_id", "new_id_would"]
+__all__ = ["BoxIdentity", "NewIdentity", "disable", "enable", "forget", "identity", "new_id", "new_id_would"]
 
 
 def identity(box: MessageBox) -> BoxIdentity | None:
@@ -21,8 +21,32 @@ def identity(box: MessageBox) -> BoxIdentity | None:
         return identity_of_box(transaction)
 
 
+def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
+    """Disable a box: until it is enabled it delivers nothing in its dialogs, and neither sends nor takes in anything over its links.
+
+    What is sent waits, with the reason; other boxes keep what is for this one. Publishing, receiving and workers go on, and so do ends,
+    errors, timers and lifetimes of dialogs within the box. Only the owner of the box may call it.
+
+    Args:
+        box: the box.
+        actor: the operator's name.
+        reason: why; both are written to the operator log, and shown as long as the box is disabled.
+
+    Returns:
+        False if the box was disabled, or has no id yet; nothing is done then.
+
+    Raises:
+        UsageError: the actor or the reason is missing.
+        EnvironmentProblem: the role isn't the owner of the box.
+    """
+    by = Operator(actor, reason)
+    with box.access.transaction() as transaction:
+        return operators.disable(transaction, by)
+
+
 def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
-    """Enable a box that was moved, or whose server was upgraded: it keeps its id, and begins a new incarnation.
+    """Enable a box that an operator has disabled: what waits is delivered. Or one that was moved, or whose server was upgraded: it keeps
+    its id, and begins a new incarnation.
 
     Where the original still works elsewhere, two boxes have one id then. For a copy there is `new_id`. Only the owner of the
     box may call it.

@@ -24,14 +24,14 @@ def test_a_receiver_decides_as_the_model_does(box):
         return chance.integers(0, 4, _ROWS) == 0
 
     kind = chance.integers(0, 3, _ROWS)
-    known = streams.Receivers(number(6), flag(), ~flag(), flag(), number(7) - 1)
+    known = streams.Receivers(number(6), flag(), flag(), number(7) - 1)
     batches = streams.Batches(kind, number(6), np.where(kind == 0, number(6), 0), ~flag(), ~flag(), flag())
     verdicts = streams.received(known, batches)
     rows = _decided(
         box,
         "link_verdict",
         [*known.lists(), *batches.lists()],
-        "bigint boolean boolean boolean bigint bigint bigint bigint boolean boolean boolean",
+        "bigint boolean boolean bigint bigint bigint bigint boolean boolean boolean",
     )
     assert rows == list(zip(*verdicts.lists(), strict=True))
 

@@ -64,7 +64,8 @@ class Dialogs:
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
         if encryption is not False:
             raise UsageError(
-                "a dialog can't be encrypted yet", remedy="leave encryption out: messages don't leave the box"
+                "a dialog can't be encrypted yet",
+                remedy="leave encryption out: over a link TLS encrypts all that is on its way",
             )
         parameters = {
             "from_service": _text(from_service),

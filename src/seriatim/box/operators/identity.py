@@ -1,4 +1,4 @@
-"""Say which a disabled box is: the original, moved to another server, or a copy, which gets a new id."""
+"""Disable a box and enable it; say which a box elsewhere is: the original, moved to another server, or a copy, which gets a new id."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 
@@ -30,11 +31,26 @@ class NewIdentity:
     dialogs: int
 
 
+def disable(transaction: Transaction, by: Operator) -> bool:
+    """Let the box deliver nothing in dialogs, and nothing over links; False, and nothing is done, if it is disabled, or has no id yet."""
+    before = identity_of_box(transaction)
+    if before is None or not before.enabled:
+        return False
+    transaction.do("switch_box", actor=by.actor, reason=by.reason)
+    log(transaction, by, "disable box", queue=None, group=None, details={"box": str(before.id)})
+    return True
+
+
 def enable(transaction: Transaction, by: Operator) -> bool:
-    """Let the box live on this server, under its id and in a new incarnation; False, and nothing is done, if it does."""
+    """Undo `disable`; or let the box live on this server, under its id and in a new incarnation. False, and nothing is done, if it does."""
     before = identity_of_box(transaction)
     if before is not None and before.enabled:
         return False
+    if before is not None and before.disabled_by is not None:
+        transaction.do("switch_box", actor=None, reason=None)
+        transmit(transaction)
+        log(transaction, by, "enable box", queue=None, group=None, details={"box": str(before.id)})
+        return True
     lives = transaction.one("live_here", new_id=None)
     details = {"box": str(lives.box_id), "incarnation": lives.incarnation}
     log(transaction, by, "enable box", queue=None, group=None, details=details | _moved(before))

@@ -20,6 +20,8 @@ class BoxIdentity:
         incarnation: counts from 1 how often the box may have gone back in time.
         since: when this incarnation began.
         why_disabled: why the box is disabled; None: it isn't.
+        disabled_by: the operator who has disabled it: then nothing is delivered in dialogs, and nothing over links. None: nobody has; or it
+            isn't on the server that it remembers, and refuses all but reading.
         is_standby: whether the server is a standby, which nobody can write to.
         system_identifier: PostgreSQL's number of the server, which `initdb` chose and a copy of all files shares.
         database_oid: the number of the database on its server.
@@ -31,6 +33,7 @@ class BoxIdentity:
     incarnation: int
     since: datetime
     why_disabled: str | None
+    disabled_by: str | None
     is_standby: bool
     system_identifier: int | None
     database_oid: int
@@ -43,7 +46,7 @@ class BoxIdentity:
 
     @property
     def enabled(self) -> bool:
-        """Whether the box is on the server that it remembers."""
+        """Whether the box is on the server that it remembers, and nobody has disabled it."""
         return self.why_disabled is None
 
     @property

@@ -43,6 +43,9 @@ class LinkView:
             acknowledged.
         older_at: when the other box spoke in an older incarnation than before: two boxes live under its id, or it was restored. None: it
             didn't.
+        refused: what the other box said last that isn't taken here, in words: a queue or service that it isn't accepted for, a service or
+            contract that isn't there. It waits at its sender.
+        refused_at: when that was.
     """
 
     link: str
@@ -68,6 +71,8 @@ class LinkView:
     last_error: str | None
     warnings: list[str]
     older_at: datetime | None
+    refused: str | None
+    refused_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from seriatim.box.server.embedded import trust
 from seriatim.box.tick import Tick
 from seriatim.box.views.box_status import BoxStatus, Dispenser, TableSize
 from seriatim.cli.commands.apply import apply
-from seriatim.cli.commands.box_identity import IDENTITY, enable, identity_lines, new_id
+from seriatim.cli.commands.box_identity import IDENTITY, disable, enable, identity_lines, new_id
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box, which_box, which_schema
@@ -107,7 +107,7 @@ def box() -> None:
     """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status and its id."""
 
 
-for _command in (apply, enable, grant, grants, new_id, revoke, tick):
+for _command in (apply, disable, enable, grant, grants, new_id, revoke, tick):
     box.add_command(_command)
 
 

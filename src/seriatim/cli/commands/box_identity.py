@@ -1,4 +1,4 @@
-"""``seriatim box enable`` and ``new-id``: say which a disabled box is, the original or a copy."""
+"""``seriatim box disable``, ``enable`` and ``new-id``: a box that delivers nothing, and one that was moved or copied."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
     Column("id", None, value=lambda one: str(one.id)),
     *json_only("incarnation", "since"),
-    Column("enabled", None, kind="bool", meaning="whether the box is on the server that it remembers"),
-    *json_only("why_disabled", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
+    Column(
+        "enabled",
+        None,
+        kind="bool",
+        meaning="whether the box is on the server that it remembers, and nobody has disabled it",
+    ),
+    *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
     Column("system_identifier_here", None, meaning="the same of the server on which the box is now"),
     Column("database_oid_here", None, meaning="likewise"),
     Column("timeline_here", None, meaning="likewise"),
@@ -37,7 +42,7 @@ IDENTITY: Table[BoxIdentity] = Table(
     row="seriatim.box.views.box_identity:BoxIdentity",
 )
 ENABLED: Table[dict[str, object]] = Table(
-    "A box that was enabled",
+    "A box that was enabled or disabled",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("was_disabled", None, kind="bool", meaning="whether it was disabled before"),
     Column("identity", None, rows=IDENTITY, kind="BoxIdentity", meaning="the box as it is now"),
@@ -53,6 +58,26 @@ NEW_ID: Table[NewIdentity] = Table(
 _DRY_RUN = "Change nothing; show what would be done."
 
 
+@click.command("disable")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@says_why
+@on_box
+@json_option("Print one JSON object.", ENABLED)
+def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
+    """Disable a box: until seriatim box enable nothing is delivered in its dialogs, and nothing goes over its links.
+
+    What is sent waits, with the reason; other boxes keep what is for this one. Publishing, receiving and workers go on.
+    """
+    found = identity.identity(box)
+    was_disabled = found is not None and not found.enabled
+    if not was_disabled and not dry_run:
+        confirmed(f"disable {_named(found)}? what its dialogs and links carry will wait", yes=yes)
+        identity.disable(box, **why())
+        found = identity.identity(box)
+    _tell_enabled(found, "disable", dry_run=dry_run, was_disabled=was_disabled, json_=json_)
+
+
 @click.command("enable")
 @click.option("--dry-run", is_flag=True, help=_DRY_RUN)
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
@@ -60,24 +85,31 @@ _DRY_RUN = "Change nothing; show what would be done."
 @on_box
 @json_option("Print one JSON object.", ENABLED)
 def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
-    """Enable a box that was moved to another server, or whose server was upgraded by pg_upgrade.
+    """Enable a box that was disabled, or moved to another server, or whose server was upgraded by pg_upgrade.
 
-    It keeps its id, and begins a new incarnation. The box that it was moved from must not be used any more: two boxes with
-    one id are a mistake. If this box is a copy of one that goes on working, use seriatim box new-id.
+    After seriatim box disable it delivers what waits. A box that was moved keeps its id, and begins a new incarnation. The box
+    that it was moved from must not be used any more: two boxes with one id are a mistake. If this box is a copy of one that
+    goes on working, use seriatim box new-id.
     """
     found = identity.identity(box)
     was_disabled = found is not None and not found.enabled
     if was_disabled and not dry_run:
-        confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
+        if found is not None and found.disabled_by is None:
+            confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
         identity.enable(box, **why())
         found = identity.identity(box)
+    _tell_enabled(found, "enable", dry_run=dry_run, was_disabled=was_disabled, json_=json_)
+
+
+def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_disabled: bool, json_: bool) -> None:
+    """Print the box as it is after `enable` or `disable`."""
     if json_:
         print_object(ENABLED, {"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return
-    if not was_disabled:
-        click.echo("the box is enabled: there is nothing to do")
+    if was_disabled == (verb == "disable"):
+        click.echo(f"the box is {verb}d: there is nothing to do")
     elif dry_run:
-        click.echo(f"would enable {_named(found)}")
+        click.echo(f"would {verb} {_named(found)}")
     for line in identity_lines(found):
         click.echo(line)
 
@@ -118,7 +150,8 @@ def identity_lines(found: BoxIdentity | None) -> list[str]:
         lines.append(f"not known, so that a copy can't be told by it: {' and '.join(found.unknown)}")
     if not found.enabled:
         lines.append(f"disabled: {found.why_disabled}")
-        lines.append("moved here, or the server upgraded: seriatim box enable; a copy: seriatim box new-id")
+        if found.disabled_by is None:
+            lines.append("moved here, or the server upgraded: seriatim box enable; a copy: seriatim box new-id")
     return [in_line(line) for line in lines]
 
 

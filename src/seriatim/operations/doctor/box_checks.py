@@ -33,6 +33,9 @@ def _identity(box: MessageBox) -> Finding:
         return Finding(
             "identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written"
         )
+    if found.disabled_by is not None:
+        what = f"the box {found.id} is disabled, and delivers nothing in dialogs and over links: {found.why_disabled}"
+        return Finding("identity", State.WARNING, what, "seriatim box enable, once that is over")
     if not found.enabled:
         what = f"the box {found.id} is disabled, and nothing is published or received: {found.why_disabled}"
         remedy = (
@@ -195,21 +198,29 @@ def _links(box: MessageBox) -> Finding:
     if left:
         what = f"messages wait, and nobody transmits: {', '.join(left)}"
         return Finding("links", State.WRONG, what, "start seriatim serve, as the owner of the box")
+    refused = [
+        f"{one.link!r}: {one.refused}"
+        for one in found
+        if one.refused is not None and not _is_long_ago(one.refused_at, now)
+    ]
     slow = [
         f"{one.link!r} has {counted(one.unacknowledged + one.waiting, 'message')} that wait"
         + (f": {one.last_error}" if one.last_error else "")
         for one in found
         if one.ending or (one.oldest is not None and _is_long_ago(one.oldest, now))
     ]
-    if slow:
-        return Finding("links", State.WARNING, "; ".join(slow), "seriatim transmission --waiting tells why")
-    if warned := [f"{one.link!r}: {what}" for one in found for what in one.warnings]:
-        return Finding(
-            "links",
-            State.WARNING,
-            "; ".join(warned),
-            "let the queue here group by what that one groups by, under another name",
-        )
+    accepting = (
+        "accept what the other box may use, with all that it might before: seriatim link accept NAME; define what it names; or have"
+        " that changed there"
+    )
+    warned = [f"{one.link!r}: {what}" for one in found for what in one.warnings]
+    for texts, remedy in (
+        (refused, accepting),
+        (slow, "seriatim transmission --waiting tells why"),
+        (warned, "let the queue here group by what that one groups by, under another name"),
+    ):
+        if texts:
+            return Finding("links", State.WARNING, "; ".join(texts), remedy)
     gone_back = sum(one.restored for one in found)
     told = f", of which {counted(gone_back, 'stream')} couldn't be made whole after a restore" if gone_back else ""
     return Finding("links", State.OK, f"{len(found):,}{told}")

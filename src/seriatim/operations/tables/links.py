@@ -27,6 +27,7 @@ LINKS: Table[LinkView] = Table(
     Column("last_error", "error", optional=True),
     Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
     Column("older_at", "refused an older one", optional=True),
+    *json_only("refused", "refused_at"),
     row="seriatim.box.views.links:LinkView",
     nothing="there are no links",
 )

@@ -11,6 +11,7 @@ SELECT
     own.handle, own.conversation_id, own.service, said.to_service, road.link, said.sequence, said.type, said.body_bytes,
     said.sent_at,
     CASE
+        WHEN here.disabled_by IS NOT NULL THEN 'this box is disabled: seriatim box enable'
         WHEN own.link_id IS NOT NULL AND road.link_id IS NULL THEN 'its link was removed'
         WHEN said.last_error IS NOT NULL THEN said.last_error
         WHEN road.last_error IS NOT NULL THEN road.last_error
@@ -54,6 +55,7 @@ FROM (
         ON one.link_id = side.link_id AND one.conversation_id = side.conversation_id AND one.is_initiator = side.is_initiator
 ) AS said
 JOIN {schema}.endpoints AS own ON own.handle = said.handle
+LEFT JOIN {schema}.box_identity AS here ON here.is_only
 LEFT JOIN {schema}.known_links AS road ON road.link_id = own.link_id
 LEFT JOIN {schema}.known_services AS service ON service.service = said.to_service
 LEFT JOIN {schema}.endpoints AS far

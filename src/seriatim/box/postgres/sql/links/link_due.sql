@@ -1,7 +1,7 @@
--- Purpose: in how many seconds messages can be sent over a link whose address this box has; NULL: nothing waits.
+-- Purpose: in how many seconds messages can be sent over a link whose address this box has; NULL: nothing waits, or the box is disabled.
 -- Index: link_streams_to_send (the first entry of each link), entries_arrived, link_streams_of_keys, known_groups_pkey,
 -- transmission_of_link.
-SELECT least(
+SELECT CASE WHEN NOT {schema}.is_stopped() THEN least(
     (
         SELECT extract(epoch FROM min(next.at) - clock_timestamp())
         FROM {schema}.known_links AS one CROSS JOIN LATERAL (
@@ -45,4 +45,4 @@ SELECT least(
             )
         ) LIMIT 1
     )
-)::double precision AS due_s
+) END::double precision AS due_s

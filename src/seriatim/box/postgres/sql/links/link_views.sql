@@ -32,7 +32,9 @@ SELECT
     one.received_at AS last_received,
     coalesce(one.last_error, outward.last_error) AS last_error,
     {schema}.link_warnings(one.link_id) AS warnings,
-    one.older_at
+    one.older_at,
+    one.refused,
+    one.refused_at
 FROM {schema}.known_links AS one
 LEFT JOIN LATERAL (
     SELECT sum(stream.sent - stream.acked) AS unacknowledged, count(*) AS streams,

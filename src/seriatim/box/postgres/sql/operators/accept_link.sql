@@ -4,4 +4,4 @@
 INSERT INTO {schema}.known_links (link, peer, role, public_key, queues, services, traces)
 VALUES (%(name)s, %(peer)s, to_regrole(quote_ident(%(role)s)), %(public_key)s::bytea, %(queues)s::text[], %(services)s::text[], %(traces)s)
 ON CONFLICT (link) DO UPDATE SET peer = excluded.peer, role = excluded.role, public_key = excluded.public_key, queues = excluded.queues,
-    services = excluded.services, traces = excluded.traces
+    services = excluded.services, traces = excluded.traces, refused = NULL, refused_at = NULL

@@ -13,7 +13,9 @@ DECLARE
     arrival bigint;
     told jsonb;
 BEGIN
-    IF kind IN ('EndDialog', 'Error', 'Timer') THEN
+    IF kind IN ('EndDialog', 'Error', 'Timer') OR EXISTS ( -- `is_stopped`, as a part of this expression
+        SELECT FROM {schema}.box_identity AS known WHERE known.is_only AND known.disabled_by IS NOT NULL
+    ) THEN
         RETURN FALSE;
     END IF;
     FOR attempt IN 1..2 LOOP

@@ -11,6 +11,9 @@ DECLARE
     filled integer[] := ARRAY[]::integer[];
     delivered bigint := 0;
 BEGIN
+    IF {schema}.is_stopped() THEN
+        RETURN 0;
+    END IF;
     FOR one IN
         SELECT
             waiting.handle, waiting.to_service, own.conversation_id, own.is_initiator, own.is_monolog, place.queue_id,

@@ -71,9 +71,10 @@ BEGIN
     PERFORM FROM {schema}.endpoints AS far
     WHERE far.conversation_id = ANY (own.conversations) AND far.handle <> ALL (handles)
     ORDER BY far.handle FOR KEY SHARE;
-    crowded := {schema}.full_among(ARRAY(
+    crowded := ARRAY(
         SELECT known.queue_id FROM {schema}.endpoints AS known WHERE known.conversation_id = ANY (own.conversations)
-    ));
+    );
+    crowded := CASE WHEN {schema}.is_stopped() THEN crowded ELSE {schema}.full_among(crowded) END;
     WITH given AS (
         SELECT *, row_number() OVER (PARTITION BY handle ORDER BY place) - 1 AS nth
         FROM unnest(handles, kinds, content_types, bodies) WITH ORDINALITY

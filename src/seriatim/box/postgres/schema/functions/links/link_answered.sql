@@ -185,10 +185,10 @@ BEGIN
             WHEN one.wait_ms > 0 THEN clock_timestamp() + make_interval(secs => one.wait_ms / 1000.0)
             ELSE stream.next_try_at
         END,
-        last_error = coalesce(
-            one.reason,
-            'the other box refuses it: the stream''s queue isn''t among those that it has named for this box'
-        )
+        last_error = coalesce(one.reason, format(
+            'the other box refuses it: %s isn''t among those that it has named for this box',
+            CASE stream.queue_id WHEN 0 THEN 'the service that says it' ELSE 'the stream''s queue' END
+        ))
     FROM unnest(fate.ids, fate.decisions, fate.waits, fate.reasons) AS one (stream_id, decision, wait_ms, reason)
     WHERE one.decision = {decision.LATER} AND stream.stream_id = ANY (ARRAY[one.stream_id])
         AND (one.wait_ms > 0 OR stream.status = {status.OPEN});

@@ -30,7 +30,7 @@ BEGIN
         batch := {schema}.link_refusal(sender, refused);
         RETURN;
     END IF;
-    IF {schema}.disabled_because() IS NOT NULL THEN
+    IF {schema}.is_stopped() OR {schema}.disabled_because() IS NOT NULL THEN
         batch := {schema}.link_refusal(sender, 'the box is disabled');
         RETURN;
     END IF;

@@ -1,13 +1,11 @@
 -- Keep the fragments in a part of a message, if they follow those that are here. Return how many are here then; -1:
 -- the part contradicts the announcement of the message, or all fragments are here and have another digest.
--- `may_send`: the batch may be taken in; FALSE: nothing is kept.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_keep_fragments(
     of_link integer, frame bytea, at bigint, of_incarnation bigint, of_number bigint, name text, key text,
     its_begins bytea, after bigint,
     told_chain bytea, its_digest bytea, its_size bigint, part_from bigint, part_length bigint, id_length bigint,
-    header_length bigint,
-    may_send boolean
+    header_length bigint
 ) RETURNS bigint
 AS $function$
 DECLARE
@@ -17,7 +15,7 @@ DECLARE
     header bytea := substring(frame, (at + id_length + 1)::integer, header_length::integer);
     there bigint;
 BEGIN
-    IF NOT may_send OR EXISTS (
+    IF EXISTS (
         SELECT FROM {schema}.link_numbers AS known
         WHERE known.link_id = of_link AND NOT known.is_ours AND known.incarnation = of_incarnation
             AND known.over @> of_number

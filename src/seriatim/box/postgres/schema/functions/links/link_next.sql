@@ -1,4 +1,5 @@
--- Return the next batch for the other box, and the token of this question; NULL if another process is sending. The
+-- Return the next batch for the other box, and the token of this question; NULL if another process is sending, or the
+-- box is disabled. The
 -- content of a batch is sent again only after `next_try_at`. `largest`: the most bytes, NULL or 0: the usual.
 -- `at_once`: now, despite `next_try_at`. `more`: more can be sent now.
 -- is: generic plan, no seqscan, no bitmapscan, no jit
@@ -26,7 +27,7 @@ BEGIN
     END IF;
     PERFORM {schema}.link_durable();
     SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
-    IF its_link.peer IS NULL THEN
+    IF its_link.peer IS NULL OR {schema}.is_stopped() THEN
         RETURN;
     END IF;
     keeps := make_interval(secs => coalesce((its_link.definition ->> 'keep_sent')::double precision, 0));

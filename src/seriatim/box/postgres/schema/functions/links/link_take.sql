@@ -7,7 +7,7 @@ DECLARE
     head record;
     its_link {schema}.known_links;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
-    disabled text := {schema}.disabled_because();
+    is_disabled boolean := {schema}.is_stopped() OR {schema}.disabled_because() IS NOT NULL;
     is_busy boolean;
     base bigint;
     heap bigint;
@@ -28,13 +28,14 @@ DECLARE
     faulty integer;
     stops text[];
     arrived bigint;
+    refusal text;
     fragment_bytes CONSTANT bigint := 1048576;
 BEGIN
     SELECT * INTO head FROM {schema}.link_head(frame);
     PERFORM {schema}.link_check(head.kind = 1, 'a frame that should be a batch is something else');
     SELECT * INTO its_link FROM {schema}.known_links WHERE link_id = of_link;
     PERFORM {schema}.link_durable();
-    is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
+    is_busy := NOT {schema}.link_lock(of_link, FALSE) OR is_disabled;
     base := 64 + 24 * head.ranges;
 
     -- A plan for these values would copy the frame for each of its uses. Without statistics of the arrays a
@@ -198,7 +199,7 @@ BEGIN
     SELECT * INTO lost
     FROM {schema}.link_range_records(coalesce(lost_incarnations, '{}'), coalesce(lost_numbers, '{}'));
 
-    -- Why records of dialogs can't be taken now, for each of their streams.
+    -- Why nothing can be taken now, for each stream; empty: its sender may not say it, whether it is there or not.
     stops := ARRAY(
         SELECT CASE WHEN each.of_dialogs THEN (
             SELECT min({schema}.link_stops(of_link, convert_from(
@@ -207,8 +208,27 @@ BEGIN
             FROM unnest(message.streams, message.id_lengths, message.header_lengths, message.ats)
                 AS told (stream, id_length, header_length, at)
             WHERE told.stream = each.nth
-        ) END
-        FROM unnest(stream.of_dialogs) WITH ORDINALITY AS each (of_dialogs, nth) ORDER BY each.nth
+        ) WHEN each.name <> ALL (its_link.queues) THEN ''
+        WHEN NOT EXISTS (SELECT FROM {schema}.queues AS place WHERE place.queue = each.name) THEN
+            format('there is no queue "%s"', each.name)
+        END
+        FROM unnest(stream.of_dialogs, note.names) WITH ORDINALITY AS each (of_dialogs, name, nth) ORDER BY each.nth
+    );
+    refusal := (
+        SELECT CASE
+            WHEN each.stop <> '' THEN each.stop
+            WHEN each.of_dialogs THEN format('it may not speak as the service %s', to_json((
+                SELECT convert_from(substring(
+                    frame, (heap + told.at + told.id_length + 1)::integer, told.header_length::integer
+                ), 'UTF8')::jsonb ->> 'service'
+                FROM unnest(message.streams, message.id_lengths, message.header_lengths, message.ats)
+                    AS told (stream, id_length, header_length, at)
+                WHERE told.stream = each.nth LIMIT 1
+            )))
+            ELSE format('it may not send into the queue %s', to_json(each.name))
+        END
+        FROM unnest(stream.of_dialogs, note.names, stops) WITH ORDINALITY AS each (of_dialogs, name, stop, nth)
+        WHERE NOT each.stop ^@ 'the queue' ORDER BY each.nth LIMIT 1
     );
     -- Fragments are kept, in order; with the last one the message is put together.
     whole := stream.counts;
@@ -228,14 +248,13 @@ BEGIN
                 stream.of_dialogs, stops
             ) WITH ORDINALITY AS each (incarnation, number, name, key, begins, after, chain, of_dialogs, stop, nth)
                 USING (nth)
-            WHERE told.part_length < told.size
+            WHERE told.part_length < told.size AND NOT is_busy AND each.stop IS NULL
         LOOP
             whole[part.nth] := 0;
             kept[part.nth] := {schema}.link_keep_fragments(
                 of_link, frame, heap + part.at, part.incarnation, part.number, part.name, part.key, part.begins,
                 part.after, part.chain, part.digest,
-                part.size, part.part_from, part.part_length, part.id_length, part.header_length,
-                NOT is_busy AND CASE WHEN part.of_dialogs THEN part.stop IS NULL ELSE part.name = ANY (its_link.queues) END
+                part.size, part.part_from, part.part_length, part.id_length, part.header_length
             );
             fits[part.nth] := kept[part.nth] >= 0;
             IF kept[part.nth] * fragment_bytes >= part.size THEN
@@ -255,10 +274,9 @@ BEGIN
         array_agg(CASE
             WHEN one.answer = {answer.THROUGH} AND one.after = 0 AND one.count > 0 THEN coalesce(one.groups_by, '')
             WHEN one.answer <> {answer.WAIT} THEN ''
-            WHEN disabled IS NOT NULL THEN 'the box is disabled'
+            WHEN is_disabled THEN 'the box is disabled'
             WHEN is_busy THEN 'busy'
-            WHEN one.of_dialogs THEN one.stop
-            WHEN one.queue_id IS NULL THEN format('there is no queue "%s"', one.name)
+            WHEN one.stop IS NOT NULL THEN one.stop
             ELSE format('the queue "%s" is full', one.name)
         END ORDER BY one.nth) AS reasons
     INTO fate
@@ -267,10 +285,10 @@ BEGIN
             SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known,
                 place.definition ->> 'group' AS groups_by,
                 coalesce(here.received, 0) AS known_received, coalesce(here.chain, each.begins) AS chain,
-                coalesce(numbers.over @> each.number, FALSE) AS is_over, CASE WHEN each.of_dialogs THEN each.stop IS DISTINCT FROM '' ELSE each.name = ANY (its_link.queues) END AS allowed,
+                coalesce(numbers.over @> each.number, FALSE) AS is_over,
                 CASE
-                    WHEN each.of_dialogs THEN CASE WHEN each.stop IS NULL THEN {WINDOW} ELSE 0 END
-                    WHEN place.queue_id IS NULL THEN 0
+                    WHEN each.stop IS NOT NULL THEN 0
+                    WHEN each.of_dialogs THEN {WINDOW}
                     WHEN limited.most IS NULL THEN {WINDOW}
                     ELSE limited.most - (
                         SELECT count(*)
@@ -300,7 +318,7 @@ BEGIN
                 ON there.stream = each.nth AND there.place = here.received - each.after
         ) AS told
         CROSS JOIN LATERAL {schema}.link_verdict(
-            told.known_received, told.is_over, told.allowed, is_busy, told.room, told.kind, told.after, told.count,
+            told.known_received, told.is_over, is_busy, told.room, told.kind, told.after, told.count,
             told.is_equal, told.fits, told.kept IS NOT NULL AND told.count = 0
         ) AS verdict
     ) AS one;
@@ -457,7 +475,7 @@ BEGIN
     WHERE one.ends AND here.link_id = of_link AND here.incarnation = ANY (ARRAY[one.incarnation])
         AND here.number = ANY (ARRAY[one.number]);
     PERFORM {schema}.link_note_restored(
-        of_link, 'the other box ends a stream that can''t be made whole', CASE WHEN NOT one.of_dialogs THEN one.name END,
+        of_link, 'the other box ends a stream that can''t be made whole', CASE WHEN NOT one.of_dialogs AND one.name = ANY (its_link.queues) THEN one.name END,
         nullif(one.key, ''), jsonb_build_object(
             'incarnation', one.incarnation, 'stream', one.number, 'lacks_above', least(one.known_received, one.lacks),
             'through', one.after
@@ -471,7 +489,9 @@ BEGIN
     WHERE one.event;
     -- So that the transaction has a commit that flushes the log.
     UPDATE {schema}.known_links SET received_at = clock_timestamp(), received = received + messages,
-        replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0)
+        replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0),
+        refused = coalesce(left(refusal, 300), refused),
+        refused_at = CASE WHEN refusal IS NULL THEN refused_at ELSE clock_timestamp() END
     WHERE link_id = of_link AND NOT is_busy AND (messages > 0 OR head.rows > 0 OR lost_incarnations IS NOT NULL);
 
     answers := {schema}.link_frame(

@@ -1,7 +1,7 @@
 -- Decide on a batch, by the rules of `kernel/streams.py`. The model is `received` in `tests/models/streams.py`.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_verdict(
-    known_received bigint, is_over boolean, allowed boolean, busy boolean, room bigint, kind bigint, after bigint,
+    known_received bigint, is_over boolean, busy boolean, room bigint, kind bigint, after bigint,
     count bigint,
     is_equal boolean, fits boolean, incomplete boolean,
     OUT answer integer, OUT received bigint, OUT skipped bigint, OUT taken bigint, OUT ends boolean, OUT event boolean
@@ -10,7 +10,7 @@ AS $function$
 DECLARE
     ahead bigint := known_received - after;
     reaches boolean := ahead BETWEEN 0 AND count;
-    is_open boolean := allowed AND NOT is_over AND NOT busy;
+    is_open boolean := NOT is_over AND NOT busy;
     joins boolean := is_open AND reaches AND is_equal AND kind <> {batch.END};
     closes boolean := joins AND kind = {batch.CLOSE} AND ahead = count;
     new bigint := CASE WHEN joins AND fits THEN count - ahead ELSE 0 END;
@@ -21,7 +21,7 @@ BEGIN
     received := known_received + taken;
     skipped := CASE WHEN joins THEN ahead ELSE 0 END;
     answer := CASE
-        WHEN NOT allowed OR is_over OR ends THEN {answer.GONE}
+        WHEN is_over OR ends THEN {answer.GONE}
         WHEN busy OR taken < new THEN {answer.WAIT}
         WHEN is_open AND kind <> {batch.END} AND (reaches AND NOT is_equal OR joins AND NOT fits) THEN {answer.BROKEN}
         WHEN joins AND incomplete THEN {answer.MISSING}

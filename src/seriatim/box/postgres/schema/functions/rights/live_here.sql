@@ -18,7 +18,10 @@ BEGIN
         database_oid = EXCLUDED.database_oid,
         timeline = EXCLUDED.timeline,
         folder = EXCLUDED.folder,
-        folder_inode = EXCLUDED.folder_inode
+        folder_inode = EXCLUDED.folder_inode,
+        disabled_by = NULL,
+        disabled_why = NULL,
+        disabled_at = NULL
     RETURNING known.box_id, known.incarnation INTO box_id, incarnation;
 END
 $function$;
