@@ -614,7 +614,7 @@ class Load:
         self.refused = threading.Event()
 
     def again(self, work):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 return work()

@@ -39,7 +39,7 @@ from tests.night import command, leads
 pytestmark = pytest.mark.dear
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 120
+DEADLINE_S = 300
 WHY = ["--reason", "mended"]
 #: What the handlers of crews tell at once.
 CREW_TABLE = (

@@ -114,7 +114,7 @@ class Firms:
     def heard(self) -> int:
         """How many messages the sellers have written down; 0 while there is no server."""
         try:
-            with psycopg.connect(self.south.dsn, connect_timeout=5) as connection:
+            with psycopg.connect(self.south.dsn, connect_timeout=60) as connection:
                 return connection.execute("SELECT count(*) FROM heard").fetchone()[0]
         except psycopg.OperationalError:
             return 0

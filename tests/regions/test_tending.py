@@ -13,7 +13,7 @@ from seriatim.runtime.regional.tending import TendingThread
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 180.0
 
 
 class Told(sq.Regions):

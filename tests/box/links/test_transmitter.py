@@ -27,7 +27,7 @@ from tests.box.links.pairs import Pair, carried, paired
 from tests.dropping import LOSSES, asked_at_once  # noqa: F401 -- a fixture
 from tests.faults.wire import Wire
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 120.0
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.command import command, environment
 
 pytestmark = pytest.mark.dear
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

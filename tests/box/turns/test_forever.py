@@ -19,7 +19,7 @@ from tests.runtime.workers.test_worker import until
 
 pytestmark = pytest.mark.dear
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 box = box_with(define)
 
 

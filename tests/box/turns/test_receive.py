@@ -16,7 +16,7 @@ from tests.databases import box_with
 
 pytestmark = pytest.mark.telling
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})
 
@@ -293,7 +293,7 @@ def test_a_full_wait_wakes_at_once(queue):
     while not count(queue, "waiters"):
         pass
     publish(queue, order("a", 1))
-    waiting.join(20)
+    waiting.join(PATIENCE_S)
     assert received == [1]
     assert count(queue, "waiters") == 0
 

@@ -16,7 +16,7 @@ from seriatim.operations import groups, invariants
 from tests.box.shop import define, publish, rows
 from tests.runtime.workers.test_worker import until
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def remembered(box, group):

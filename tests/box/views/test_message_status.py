@@ -116,7 +116,7 @@ def test_a_wait_ends_with_the_message(box):
     sent(box, 1)
     with box.session() as tx:
         tx.receive("shop", wait=10).done()
-    thread.join(60)
+    thread.join(120)
     assert [one.state for one in told] == [MessageState.DONE]
 
 

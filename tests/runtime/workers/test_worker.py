@@ -18,7 +18,7 @@ from tests.box.shop import define, left, publish, rows, see, seen
 
 pytestmark = pytest.mark.telling
 
-DEADLINE_S = 120.0
+DEADLINE_S = 180.0
 
 
 def until(condition):
