@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from tests.box.leases.test_psql import script
 from tests.box.roles import dsn_of, make
 from tests.command import command, environment
 from tests.faults.crew import Crew
+from tests.free_port import free_port
 from tests.http.test_clients import CLIENTS, client
 from tests.soak import seed, sized
 
@@ -50,9 +50,7 @@ class Killed:
         self.kills = dict.fromkeys(("PostgreSQL", "the server over HTTP", "its connections"), 0)
         self._note = folder / "server" / "data" / "postmaster.pid"
         self._log = (folder / "serve.log").open("ab")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.address = f"http://127.0.0.1:{self._port}"
         self._served: subprocess.Popen[bytes] | None = None
 
