@@ -32,7 +32,7 @@ def unused_port():
 
 def got(address, path):
     try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{address}{path}", timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

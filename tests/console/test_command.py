@@ -84,7 +84,7 @@ def test_it_serves_until_it_is_told_to_stop_and_does_not_wait_for_open_streams(b
         "json",
     ]
     with subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True, env=os.environ) as process:
-        asks = httpx.Client(timeout=30)
+        asks = httpx.Client(timeout=120)
         try:
             told = process.stderr.readline()
             assert told.startswith("the console is at http://127.0.0.1:"), told

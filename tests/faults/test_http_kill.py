@@ -296,7 +296,7 @@ class Askers:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
         async with (
             asyncio.timeout(DEADLINE_S),
-            httpx.AsyncClient(base_url=self._address, timeout=60, limits=limits) as http,
+            httpx.AsyncClient(base_url=self._address, timeout=180, limits=limits) as http,
         ):
             asked = [asyncio.ensure_future(self.ask(http, number)) for number in range(CALLERS)]
             while not all(one.done() for one in asked):

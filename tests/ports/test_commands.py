@@ -43,7 +43,7 @@ def started(box, *words):
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=180)
     assert process.returncode == 0, told
 
 

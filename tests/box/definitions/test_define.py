@@ -251,7 +251,7 @@ def test_a_shorter_time_out_counts_for_holes_that_are_open(box):
     assert received(box) == []
     box.define(replace(QUEUE, policy=sq.Standard(hole_timeout=0.05, on_hole="skip")))
     with box.session() as tx:
-        delivery = tx.receive("q", limit=10, wait=20)
+        delivery = tx.receive("q", limit=10, wait=120)
         assert [message.sequence for message in delivery] == [2, 3]
 
 

@@ -209,7 +209,7 @@ def test_a_group_that_takes_too_long_keeps_no_other_from_it(box):
             f"CREATE TRIGGER slow BEFORE UPDATE ON {box.schema}.known_groups FOR EACH ROW WHEN (NEW.group_key = 'b')"
             f" EXECUTE FUNCTION {box.schema}.slow()"
         )
-    with open_to_look(box.dsn, schema=box.schema, statement_s=0.3) as looking:
+    with open_to_look(box.dsn, schema=box.schema, statement_s=2.0) as looking:
         done = finished(looking, found.bulk_id)
     assert (done.done, done.refused) == (2, 1)
     assert results(box, found.bulk_id)["b"][0] == "refused"

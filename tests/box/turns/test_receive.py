@@ -231,7 +231,7 @@ def test_visible_later(queue):
     assert state == [("queued", 2), ("queued", 3)]  # ordered at once
     publish(queue, order("d", 1), visible_at=datetime.now(UTC) + timedelta(milliseconds=300))
     with queue.session() as tx:
-        assert [message.body for message in tx.receive("orders", wait=20)] == [b"d-1"]
+        assert [message.body for message in tx.receive("orders", wait=PATIENCE_S)] == [b"d-1"]
 
 
 def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):

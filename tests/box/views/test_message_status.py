@@ -115,7 +115,7 @@ def test_a_wait_ends_with_the_message(box):
     thread.start()  # its id isn't known yet
     sent(box, 1)
     with box.session() as tx:
-        tx.receive("shop", wait=10).done()
+        tx.receive("shop", wait=60).done()
     thread.join(120)
     assert [one.state for one in told] == [MessageState.DONE]
 

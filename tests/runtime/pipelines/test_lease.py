@@ -28,7 +28,7 @@ TABLE = OutputTable("parcels", {"group": "text", "sequence": "bigint", "n": "big
 
 @pytest.fixture
 def journal(box):
-    with Journal.open(box.dsn, patience=2) as opened:
+    with Journal.open(box.dsn, patience=10) as opened:
         with opened.transaction() as tx:
             tx.connection.execute(TABLE.made_by)
             tx.connection.execute("ALTER TABLE parcels ADD COLUMN place serial")
