@@ -208,7 +208,7 @@ class Daemon:
             started = subprocess.Popen(
                 [SCRIPT, "-m", MODULE], env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            server.settimeout(60)
+            server.settimeout(180)
             connection, _ = server.accept()
         stream = connection.makefile("rwb")
         assert UTF8Deserializer().loads(stream) == "secret"
