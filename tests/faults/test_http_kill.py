@@ -210,7 +210,7 @@ def test_each_kind_of_caller_works_off_a_queue_beside_workers_whatever_is_killed
                     assert process.returncode == 0, why
                     del running[name]
             time.sleep(0.3 + killed.chance.random())
-            if sum(killed.kills.values()) < kills:
+            if running and sum(killed.kills.values()) < kills:
                 killed.kill()
         for process in running.values():
             process.kill()
