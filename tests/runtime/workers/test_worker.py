@@ -396,7 +396,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
     monkeypatch.setattr(worker_threads, "SPARE_THREADS", 2)
     monkeypatch.setattr(worker_module, "SPARE_THREADS", 2)
     define(box, retry=sq.Retry(1))
-    for at in range(5):
+    for at in range(4):
         publish(box, 1, customer=f"slow{at}")
 
     def handle(message, tx):
@@ -406,7 +406,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
 
     worker = sq.Worker(box, "shop", handle, workers=2, pace=sq.Pace(turn_limit=LIMIT_S))
     with working(worker) as ended:
-        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 5)
+        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 4)
         assert not ended
         publish(box, 1, 2, 3)
         until(lambda: len(seen(box)) == 3)
