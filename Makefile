@@ -25,26 +25,26 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 test test-all test-rest soak docs: export PYTHONDONTWRITEBYTECODE :=
 test test-all test-rest soak docs: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 
-WORKERS ?= 2
+# A worker waits now and then, for a lease, a kill or a JVM. Few do at once in `make test`; the rest starts JVMs beside each other.
 test: export SERIATIM_SIZE ?= small
 test:  ## set up, then tell whether all of it works: every room, and a few of the tests that take long; says how long that takes
 	@scripts/set-up test
 	@scripts/java
 	@$(MAKE) --no-print-directory test-time
-	@$(BIN)/python -m pytest -n $(WORKERS) -m "not dear or telling" $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(WORKERS),3) -m "not dear or telling" $(ARGS)
 
 test-all:  ## the whole suite on WORKERS=2 (ARGS="tests/pipeline -x": all of a part)
 	@scripts/set-up test
 	@scripts/java
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(WORKERS),2) $(ARGS)
 
 test-rest:  ## what `make test` leaves out of the whole suite
 	@$(MAKE) --no-print-directory test-all ARGS='-m "dear and not telling" $(ARGS)'
 
 test-time: # as tests/budget.toml has it
 	@awk -F ' = ' '/^test / {few = $$2} /^"/ {all += $$2} \
-		END {printf "`make test` takes up to %.0f minutes with $(WORKERS) workers on idle cores, and `make test-all` up to %.0f.\n", \
-			few / $(WORKERS) / 60, all / $(WORKERS) / 60}' \
+		END {printf "`make test` takes up to %.0f minutes on $(or $(WORKERS),2) idle cores, and `make test-all` up to %.0f.\n", \
+			few / $(or $(WORKERS),2) / 60, all / $(or $(WORKERS),2) / 60}' \
 		tests/budget.toml
 
 soak:  ## the long tests at full size, one after another; their figures are the last lines

@@ -8,7 +8,7 @@ import psycopg
 
 __all__ = ["wait_until_blocked"]
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 
 def wait_until_blocked(dsn: str, by: psycopg.Connection) -> None:

@@ -20,7 +20,8 @@ _FIRST = (_SPARK, _TELLING, _FAULTS, _SPARK_ELSEWHERE)
 
 
 class Shares:
-    """Gives each test its share, a group of pytest-xdist, and the marks of whole kinds: `faults` and `spark`, which are `dear`.
+    """Gives each test its share, a group of pytest-xdist, and the marks of whole kinds: `faults` and `spark`, which are `dear`, and so are
+    the how-tos' code blocks: the tutorials stand for them.
 
     `make test` runs those that are "not dear or telling".
 
@@ -29,7 +30,7 @@ class Shares:
     """
 
     def __init__(self, tests: Path) -> None:
-        self._faults, self._spark = tests / "faults", tests / "spark"
+        self._faults, self._spark, self._how_tos = tests / "faults", tests / "spark", tests.parent / "docs" / "how-to"
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Before pytest-xdist looks for groups."""
@@ -37,7 +38,8 @@ class Shares:
             item.add_marker(pytest.mark.faults)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark") or item.get_closest_marker("faults"):
+        is_kind = item.get_closest_marker("spark") or item.get_closest_marker("faults")
+        if is_kind or item.path.is_relative_to(self._how_tos):
             item.add_marker(pytest.mark.dear)
         share = self._share(item)
         if share is not None:

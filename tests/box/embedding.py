@@ -20,7 +20,7 @@ from seriatim.box.server.embedded import trust
 from seriatim.operations import identity
 from tests.command import environment
 
-DEADLINE_S = 10.0
+DEADLINE_S = 120.0
 
 _USER = """
 import sys

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -63,6 +64,8 @@ def with_orders(box):
 
 
 queue = box_with(with_orders)
+#: For calls that are refused.
+shared = box_with(with_orders, scope="module")
 
 
 def order(customer="a", version=1, **fields):
@@ -77,6 +80,13 @@ def publish(box, *messages):
 def received(box, name, **how):
     with box.session() as tx:
         return list(tx.receive(name, **how) or ())
+
+
+def works(box):
+    """Whether a message passes through it."""
+    one = order(str(uuid4()))
+    publish(box, one)
+    return [message.message_id for message in received(box, "orders")] == [one.message_id]
 
 
 def test_a_session_without_with_says_how_it_begins(queue):
@@ -116,12 +126,12 @@ def received_none(box, name):
         (lambda box: box.define(sq.Queue("q", policy=sq.Unordered(), priority="levle")), "levle"),
     ],
 )  # fmt: skip
-def test_what_is_unknown_is_named(queue, call, what):
-    before = queue.definitions()
+def test_what_is_unknown_is_named(shared, call, what):
+    before = shared.definitions()
     with pytest.raises(sq.UsageError, match=f"(?s){what}") as caught:
-        call(queue)
+        call(shared)
     assert caught.value.remedy
-    assert queue.definitions() == before
+    assert shared.definitions() == before
 
 
 @pytest.mark.parametrize(
@@ -211,10 +221,10 @@ def test_nothing_that_is_given_becomes_sql(queue, text):
         "type = ?",
     ],
 )
-def test_a_filter_that_is_none_is_refused_where_it_is_wrong(queue, where):
+def test_a_filter_that_is_none_is_refused_where_it_is_wrong(shared, where):
     with pytest.raises(sq.FilterError, match=r"subscription 's':1:\d+"):
-        queue.define(sq.Subscription("s", where=where, to="orders"))
-    assert "s" not in queue.definitions().subscriptions
+        shared.define(sq.Subscription("s", where=where, to="orders"))
+    assert "s" not in shared.definitions().subscriptions
 
 
 NUL = "a\0b"
@@ -257,13 +267,12 @@ NUL = "a\0b"
         lambda box: sq.MessageBox.open(box.dsn, schema=NUL),
     ],
 )
-def test_nul_in_text(queue, call):
+def test_nul_in_text(shared, call):
     """PostgreSQL can't keep it. Whoever gives it is told so, and nothing of the call is taken in."""
     with pytest.raises(sq.UsageError) as caught:
-        call(queue)
+        call(shared)
     assert str(caught.value)
-    publish(queue, order())
-    assert len(received(queue, "orders")) == 1
+    assert works(shared)
 
 
 def dispense(box, location):
@@ -316,16 +325,17 @@ LONG_NUMBERS = ("1e5000", "1e-5000", "1E+999999", "1E-999999", "1." + "1" * 100,
 
 @pytest.mark.parametrize("kind", ["order", "poison"])
 @pytest.mark.parametrize("number", LONG_NUMBERS)
-def test_a_number_of_too_many_characters_is_refused_before_it_is_sent(queue, kind, number):
+def test_a_number_of_too_many_characters_is_refused_before_it_is_sent(shared, kind, number):
     """Of a type that nobody has declared, and where a declared property is something else."""
+    before = message_operations.messages(shared)
     message = sq.Message(type=kind, message_id="m", context={"version": Decimal(number)})
-    with queue.session() as tx:
+    with shared.session() as tx:
         with pytest.raises(sq.UsageError, match=r"message m: the property 'version'.*100 characters"):
             tx.publish([order(), message])
         assert tx.connection.info.transaction_status == TransactionStatus.IDLE
     with pytest.raises(sq.UsageError, match="message m: the property 'version'"):
-        queue.publish(message)
-    assert message_operations.messages(queue) == []
+        shared.publish(message)
+    assert message_operations.messages(shared) == before
 
 
 def test_numbers_of_as_many_characters_as_can_be_come_back(queue):
@@ -422,9 +432,9 @@ _FIVE_HOURS_BEHIND = timezone(timedelta(hours=-5))
         datetime.now(UTC) + timedelta(days=10_001),
     ],
 )
-def test_a_moment_that_nobody_waits_for(queue, moment):
+def test_a_moment_that_nobody_waits_for(shared, moment):
     with pytest.raises(sq.UsageError, match="visible_at can't be"):
-        queue.publish(order(), visible_at=moment)
+        shared.publish(order(), visible_at=moment)
 
 
 def test_moments_that_can_be(queue):
@@ -497,12 +507,11 @@ HALF = "a\ud800"
         lambda _: sq.MessageBox.open(f"dbname={HALF}"),
     ],
 )  # fmt: skip
-def test_what_can_be_no_argument_is_a_usage_error(queue, call):
+def test_what_can_be_no_argument_is_a_usage_error(shared, call):
     with pytest.raises(sq.UsageError) as caught:
-        call(queue)
+        call(shared)
     assert caught.value.remedy
-    publish(queue, order())
-    assert len(received(queue, "orders")) == 1
+    assert works(shared)
 
 
 def test_a_text_where_a_list_of_queues_is_wanted(queue):
@@ -614,7 +623,7 @@ class Load:
         self.refused = threading.Event()
 
     def again(self, work):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while True:
             try:
                 return work()
@@ -677,8 +686,8 @@ def test_the_server_is_killed_under_load(tmp_path):
 
 
 @pytest.mark.parametrize("said", [{"actor": ""}, {"actor": "x" * 257}, {"reason": "nul\0"}, {"reason": "x" * 4097}])
-def test_what_is_written_down_of_an_operator_is_looked_at_first(queue, said):
+def test_what_is_written_down_of_an_operator_is_looked_at_first(shared, said):
     with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
-        groups.forget(queue, "orders", "c1", **said)
+        groups.forget(shared, "orders", "c1", **said)
     with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
-        queues.release(queue, "orders", **said)
+        queues.release(shared, "orders", **said)

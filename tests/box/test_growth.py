@@ -29,7 +29,7 @@ MANY = 16 * FEW
 SPARE = 500
 #: What is counted; rows and entries of indexes together, because a small table is read as a whole.
 KINDS = {"calls": ("calls of ",), "reads": ("rows of ", "entries of ")}
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 #: Looks for the head of a queue go by the clock, so that a slow machine has more of them: each second at most one of a process
 #: (`Heads`), each ten seconds one of a transaction (`reach`). Each may read all that these indexes have of their tables.
 LOOKED, LOOK_S = {"entries of entries_arrived": "entries", "entries of groups_ready": "known_groups"}, 10.0

@@ -49,7 +49,7 @@ def test_the_console_shows_the_demos_box_until_ctrl_c(tmp_path):
             assert "is no amount" in browser.get(f"/groups/shipping/{STILL_GROUP}").text
         process.send_signal(signal.SIGINT)
         assert "that was all\n" in list(lines)
-        assert process.wait(30) == 0
+        assert process.wait(180) == 0
     finally:
         process.kill()
         process.wait()

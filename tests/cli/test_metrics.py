@@ -32,14 +32,14 @@ def unused_port():
 
 def got(address, path):
     try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{address}{path}", timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
 
 
 def until(condition, told):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while not (found := condition()):
         assert time.monotonic() < deadline, told()
         time.sleep(0.05)
@@ -68,7 +68,7 @@ def test_the_supervisor_tells_what_its_processes_measure(shop, tmp_path):
             assert (result.exit_code, result.output) == (0, "process: ready\n")
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=180)
     assert process.returncode == 0
 
 
@@ -90,7 +90,7 @@ def test_health_of_a_box(shop):
     assert CliRunner().invoke(main, ["health", *box]).exit_code == 0
     late = CliRunner().invoke(main, ["health", *box, "--patience", "0s"])
     assert late.exit_code == 1
-    assert "work: queue 'shop': ready for 0 s, and nobody is at work (seriatim work shop" in late.output
+    assert re.search(r"work: queue 'shop': ready for \d+ s, and nobody is at work \(seriatim work shop", late.output)
 
 
 def test_health_of_what_is_not_there(shop, unused_port):

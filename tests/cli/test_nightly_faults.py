@@ -40,7 +40,7 @@ from tests.night import command, leads
 pytestmark = pytest.mark.dear
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 120
+DEADLINE_S = 300
 WHY = ["--reason", "mended"]
 #: What the handlers of crews tell at once.
 CREW_TABLE = (
@@ -326,7 +326,7 @@ def test_a_clock_that_is_apart_from_the_databases(databases, caplog):
         found(box, "clock", "ok")
         Clock(box).move("5m")
         told = found(box, "clock", "warning")
-        assert "this machine's clock is 299 s behind the database's" in told or "is 300 s behind" in told
+        assert re.search(r"this machine's clock is (29\d|300) s behind the database's", told), told
         row = leads("clock", told)
         assert command(row, "timedatectl") == ["timedatectl", "set-ntp", "true"]
         publish(box, 1)

@@ -18,7 +18,7 @@ from tests.command import command, environment
 pytestmark = pytest.mark.dear
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 120
+DEADLINE_S = 300
 BEHIND = "a number before it is missing, or its set isn't complete"
 MOODY = ["--handler", "tests.runtime.started:moody"]
 
@@ -113,7 +113,7 @@ def test_a_database_that_is_away_is_waited_for(box, away):
     define(box)
     publish(box, 1, 2)
     with started("work", "shop", *MOODY, "--once", "--dsn", dsn, "--schema", box.schema) as process:
-        assert "WARNING seriatim.box: " in first_line(process, "waiting for it (0 s so far)")
+        assert "WARNING seriatim.box: " in first_line(process, "waiting for it (")
         comes()
         first_line(process, "is there after")
         out, told = process.communicate(timeout=DEADLINE_S)
@@ -129,7 +129,8 @@ def test_who_waits_ends_when_it_is_told(box, away):
         process.send_signal(signal.SIGTERM)
         out, told = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, told
-    assert (out, told) == ("", "")
+    assert out == ""
+    assert all("waiting for it" in line for line in told.splitlines()), told
 
 
 def test_a_database_that_is_there_and_refuses_is_not_waited_for(box):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from uuid import UUID
 
 import pytest
@@ -50,7 +51,7 @@ def test_who_works_where_and_with_what_in_hand(box):
     message_id = at_work(box)
     found = told(box, "workers", "--queue", "shop")
     assert "shop here 11 " in found
-    assert " 0 s ago 8 50 1 " in found
+    assert re.search(r" \d+ s ago 8 50 1 ", found)
     assert f"group c1, message {message_id}, attempt 2 since " in found
     assert told(box, "workers", "--queue", "idle") == "no process works on a queue"
     assert "there is no queue 'nowhere'" in told(box, "workers", "--queue", "nowhere", code=2)
@@ -75,7 +76,8 @@ def test_what_is_set_and_what_is_obeyed_is_shown(box):
     assert found == "queue shop: in flight 3, rate 30/m; 1 process obeys within seconds"
     found = told(box, "queue", "show", "shop")
     assert "set: in flight 3, rate 30/m; by bob, " in found
-    assert "process 11 on here, seen 0 s ago: 4 workers, 3 of them running, rate 30/m, run length 7, 1 in hand" in found
+    obeys = r"process 11 on here, seen \d+ s ago: 4 workers, 3 of them running, rate 30/m, run length 7, 1 in hand"
+    assert re.search(obeys, found)
     told(box, "queue", "set", "shop", "--unset", "rate", "--unset", "in-flight")
     assert queues.settings(box, "shop").values == {}
     assert "set: nothing; by" in told(box, "queue", "show", "shop")

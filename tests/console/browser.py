@@ -25,7 +25,7 @@ def served(box, **options):
         yield server.address
     finally:
         server.handle_exit(15, None)
-        thread.join(20)
+        thread.join(120)
     assert not thread.is_alive()
 
 

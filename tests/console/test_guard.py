@@ -18,8 +18,10 @@ from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
 from seriatim.operations.operator_log import operator_log
 from tests.box.console import define, failing, publish
-from tests.console.conftest import SAME, Client
+from tests.console.conftest import SAME, Client, fill
+from tests.databases import box_with
 
+looked_at = box_with(fill, scope="module")
 WILD = "<script>alert(1)</script>\x1b]0;x\x07\u202e"
 
 
@@ -116,8 +118,8 @@ def test_a_prefix_is_there_whether_the_proxy_strips_it_or_not(filled):
     ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/vendored/vendored.txt", "/static/",
      "/..%2f..%2fetc%2fpasswd", "/%2e%2e/%2e%2e/etc/passwd", "//evil.example/", "/groups//", "/groups/shop/%00", "/%ff"],
 )  # fmt: skip
-def test_a_path_leads_nowhere_else(client, path):
-    answer = client.get(f"http://127.0.0.1:8470{path}")
+def test_a_path_leads_nowhere_else(looked_at, path):
+    answer = Client(looked_at).get(f"http://127.0.0.1:8470{path}")
     assert answer.status_code in (400, 404), answer.text
     assert "root:" not in answer.text
 
@@ -126,9 +128,9 @@ def test_a_path_leads_nowhere_else(client, path):
     "query", ["limit=9&limit=10", "suffix=x&prefix=y&self=z", "x=%ff", "limit=-5", "limit=99999999999999999999", "&".join(f"a{n}=1" for n in range(200)),
               "text=%00", "since=9999-99-99", f"key={'x' * 20_000}", "after_queue=%00&after_key=b"]
 )  # fmt: skip
-def test_an_odd_query_is_told_of_and_breaks_nothing(client, query):
+def test_an_odd_query_is_told_of_and_breaks_nothing(looked_at, query):
     for path in ("groups", "search", "messages"):
-        assert client.get(f"/{path}?{query}").status_code in (200, 400, 404, 414)
+        assert Client(looked_at).get(f"/{path}?{query}").status_code in (200, 400, 404, 414)
 
 
 def test_what_came_with_a_message_is_text(box):

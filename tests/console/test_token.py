@@ -28,7 +28,7 @@ def served(box, **options):
         yield server
     finally:
         server.handle_exit(15, None)
-        thread.join(20)
+        thread.join(120)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_what_waits_for_a_service_fails_with_the_lifetime(talk):
         tx.send(handle, "AddItem", b"1")
     let_expire(talk, handle)
     with talk.session() as tx:
-        assert [one.type for one in tx.receive("orders", wait=5)] == ["Error"]
+        assert [one.type for one in tx.receive("orders", wait=60)] == ["Error"]
     assert states(talk) == {handle: "ER"}
 
 

@@ -200,7 +200,7 @@ def test_a_timer_goes_ahead_and_a_second_takes_its_place(talk):
     with talk.session("orders") as tx:
         tx.set_timer(handle, 0.3)
     with talk.session("orders") as tx:
-        assert [one.type for one in tx.receive("orders", wait=10)] == ["Timer"]
+        assert [one.type for one in tx.receive("orders", wait=60)] == ["Timer"]
 
 
 def test_a_lifetime_ends_for_both_sides(talk):

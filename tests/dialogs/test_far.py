@@ -455,7 +455,7 @@ def test_who_waits_for_a_message_gets_what_comes_from_the_other_box(boxes):
                 transaction.commit()
         begun(north, "Header")
         exchange(north)
-        assert waits.result(60) == [("Header", 0, b"Header")]
+        assert waits.result(120) == [("Header", 0, b"Header")]
 
 
 def test_a_pipeline_sends_to_the_other_box(boxes):

@@ -204,7 +204,7 @@ def test_who_waits_gets_what_was_on_its_way(narrow):
         waiter = threading.Thread(target=wait)
         waiter.start()
         delivery.done()
-    waiter.join(60)
+    waiter.join(120)
     assert found == [b"1"]
 
 

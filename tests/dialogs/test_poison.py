@@ -169,9 +169,9 @@ def test_who_is_killed_by_it_has_rolled_back(talk, role):
     begun(talk, b"deadly")
     for _ in range(2):
         words = [sys.executable, "-c", VICTIM, role, talk.dsn, talk.schema]
-        done = subprocess.run(words, check=False, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(words, check=False, cwd=ROOT, capture_output=True, text=True, timeout=180)
         assert done.returncode == -signal.SIGKILL, done.stderr
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while not groups(talk, "inventory", state="suspended"):  # here, too
         assert time.monotonic() < until
         assert taken(talk, "inventory", wait=0.1) == []

@@ -331,6 +331,6 @@ def test_two_that_merge_one_batch_at_once_send_it_once(talk, staging, monkeypatc
     with opened(talk) as other, ThreadPoolExecutor(2) as threads:
         given = [(one, staged(one, 0, rows(*messages))) for one in (staging, other)]
         done = [threads.submit(one.merge, "w", 0, parts) for one, parts in given]
-        assert sum(one.result(60) for one in done) == 16
+        assert sum(one.result(120) for one in done) == 16
     assert arrived(talk) == [items(f"{key}1".encode(), f"{key}2".encode()) for key in "abcdefgh"]
     assert left(talk) == [0, 0, 0]

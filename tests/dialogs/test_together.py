@@ -50,18 +50,18 @@ def test_an_end_waits_for_who_sends_and_takes_what_was_sent(talk):
         with talk.session() as tx:
             tx.send(handle, "AddItem", b"2")
             sent.set()
-            assert ending.wait(30)
+            assert ending.wait(120)
             waits_for_a_lock(talk)
 
     def end():
-        assert sent.wait(30)
+        assert sent.wait(120)
         with talk.session() as tx:
             ending.set()
             tx.end(far)
 
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(send), threads.submit(end)]:
-            done.result(60)
+            done.result(120)
     assert taken(talk, "inventory") == []
     with talk.session() as tx, pytest.raises(sq.ActionRefused, match="the other side has ended"):
         tx.send(handle, "AddItem", b"3")
@@ -81,13 +81,13 @@ def test_both_sides_end_at_once(talk):
 
     def end(which):
         for pair in pairs:
-            both.wait(30)
+            both.wait(120)
             with talk.session() as tx:
                 tx.end(pair[which])
 
     with ThreadPoolExecutor(2) as threads:
         for done in [threads.submit(end, which) for which in range(2)]:
-            done.result(60)
+            done.result(120)
     assert set(states(talk).values()) == {"CD"}
     assert invariants.broken(talk) == []
 
@@ -102,7 +102,7 @@ def test_many_senders_of_one_dialog_leave_no_gap_and_no_repetition(talk):
 
     with ThreadPoolExecutor(4) as threads:
         for done in [threads.submit(send, number) for number in range(4)]:
-            done.result(60)
+            done.result(120)
     with talk.session() as tx:
         found = list(tx.receive("inventory", limit=1000))
     assert [one.dialog.sequence for one in found] == list(range(80))
@@ -118,7 +118,7 @@ def test_a_definition_waits_for_who_sends_to_what_is_not_there_yet(talk):
             defined = threads.submit(talk.define, sq.Service("Later", queue="later", contracts=["AddItem"]))
             waits_for_a_lock(talk)
             tx.connection.commit()
-            defined.result(60)
+            defined.result(120)
     assert taken(talk, "later") == [("AddItem", b"1")]
 
 

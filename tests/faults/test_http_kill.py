@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from tests.box.leases.test_psql import script
 from tests.box.roles import dsn_of, make
 from tests.command import command, environment
 from tests.faults.crew import Crew
+from tests.free_port import free_port
 from tests.http.test_clients import CLIENTS, client
 from tests.soak import seed, sized
 
@@ -50,9 +50,7 @@ class Killed:
         self.kills = dict.fromkeys(("PostgreSQL", "the server over HTTP", "its connections"), 0)
         self._note = folder / "server" / "data" / "postmaster.pid"
         self._log = (folder / "serve.log").open("ab")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.address = f"http://127.0.0.1:{self._port}"
         self._served: subprocess.Popen[bytes] | None = None
 
@@ -212,7 +210,7 @@ def test_each_kind_of_caller_works_off_a_queue_beside_workers_whatever_is_killed
                     assert process.returncode == 0, why
                     del running[name]
             time.sleep(0.3 + killed.chance.random())
-            if sum(killed.kills.values()) < kills:
+            if running and sum(killed.kills.values()) < kills:
                 killed.kill()
         for process in running.values():
             process.kill()
@@ -298,7 +296,7 @@ class Askers:
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
         async with (
             asyncio.timeout(DEADLINE_S),
-            httpx.AsyncClient(base_url=self._address, timeout=60, limits=limits) as http,
+            httpx.AsyncClient(base_url=self._address, timeout=180, limits=limits) as http,
         ):
             asked = [asyncio.ensure_future(self.ask(http, number)) for number in range(CALLERS)]
             while not all(one.done() for one in asked):

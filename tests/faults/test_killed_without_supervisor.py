@@ -24,7 +24,7 @@ from seriatim.runtime.processes.supervisor import Supervisor
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.command import environment
 
-DEADLINE_S = 120.0
+DEADLINE_S = 240.0
 ATTEMPTS = 2
 
 
@@ -106,7 +106,7 @@ def test_a_deadlock_of_a_transaction_that_has_messages_in_hand_is_no_attempt(box
     publish(box, 1, 2, customer="b")
     lock = f"UPDATE {box.schema}_locked SET n = n WHERE n = %s"
     with psycopg.connect(box.dsn) as one, psycopg.connect(box.dsn) as other:
-        other.execute("SET deadlock_timeout = '10s'")
+        other.execute("SET deadlock_timeout = '10min'")
         for number, connection in enumerate((one, other), start=1):
             with box.session(connection=connection) as tx:
                 delivery = tx.receive("shop", limit=10)

@@ -12,7 +12,8 @@ from seriatim.operations import invariants
 from tests.box.shop import define, left, publish, rows
 from tests.faults.test_worker_kill import began, crew, in_order, parent_of, until  # noqa: F401 -- a fixture
 
-LEASED = ("--mode", "leased", "--lease", "4s", "--heartbeat", "500ms")
+#: A worker that the machine lets wait for a while keeps its lease.
+LEASED = ("--mode", "leased", "--lease", "12s", "--heartbeat", "500ms")
 HANDLER = "held_first"
 
 

@@ -35,7 +35,7 @@ SESSIONS, NUMBERS = sized(1_000, 12), sized(20, 5)
 ROUNDS = sized(4, 1)
 #: For so long a part is frozen or cut off: longer than a lease, which has 2 s.
 AWAY_S = sized(5.0, 2.5)
-DEADLINE_S = sized(1_800.0, 180.0)
+DEADLINE_S = sized(1_800.0, 900.0)
 ROOT = Path(__file__).parents[2]
 
 

@@ -18,7 +18,7 @@ from tests.command import command
 from tests.faults.crew import Crew
 from tests.soak import seed, sized
 
-CALLERS, KILLS, WORKERS, DEADLINE_S = sized(1000, 60), 5, 3, 300.0
+CALLERS, KILLS, WORKERS, DEADLINE_S = sized(1000, 60), 5, 3, 900.0
 
 
 class Disturbance:

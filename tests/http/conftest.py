@@ -58,7 +58,7 @@ class Face:
 
     def with_token(self, token):
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        return httpx.Client(base_url=self.server.address, headers=headers, timeout=60)
+        return httpx.Client(base_url=self.server.address, headers=headers, timeout=180)
 
     def get(self, *given, **more):
         return self.client.get(*given, **more)

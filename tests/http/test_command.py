@@ -43,7 +43,7 @@ def served(box, *words):
             yield line.split()[-1], process.pid
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=60)
+            process.communicate(timeout=180)
         assert process.returncode == 0
 
 
@@ -78,7 +78,7 @@ def test_the_command_answers_alone_with_tls_and_a_prefix(filled, tmp_path):
         assert address.endswith("/seriatim")
         trust = ssl.create_default_context(cafile=authority.certificate)
         with httpx.Client(
-            base_url=address, verify=trust, headers={"Authorization": f"Bearer {token}"}, timeout=60
+            base_url=address, verify=trust, headers={"Authorization": f"Bearer {token}"}, timeout=180
         ) as client:
             filled.publish(order(1))
             assert client.post(ORDERS, json={"wait": 5}).json()["messages"][0]["id"] == "c1-1"

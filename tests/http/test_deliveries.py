@@ -64,13 +64,13 @@ def test_a_lease_ends_by_each_verb(face):
     delivery = taken(face, limit=3)
     answer = call(face, delivery, "fail", at=2, kind="transient", error="not now", retry_after="0s")
     assert (answer["done"], answer["over"], answer["then"]) == (1, True, "retry")
-    delivery = taken(face, wait=10)
+    delivery = taken(face, wait=60)
     assert [(one["id"], one["attempt"]) for one in delivery["messages"]] == [("c1-1", 2)]
     call(face, delivery, "dead_letter", at=1, reason="nobody's")
-    delivery = taken(face, wait=10)
+    delivery = taken(face, wait=60)
     assert [one["id"] for one in delivery["messages"]] == ["c1-2", "c1-3"]
     call(face, delivery, "postpone", at=2, delay="0s")
-    delivery = taken(face, wait=10)
+    delivery = taken(face, wait=60)
     assert told(face.client.delete(f"{ORDERS}/{delivery['delivery']}"), 200)["over"]
     delivery = taken(face)
     assert [(one["id"], one["attempt"]) for one in delivery["messages"]] == [("c1-3", 1)]

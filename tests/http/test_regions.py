@@ -43,7 +43,7 @@ def serving(two, token, regions):  # noqa: F811
         server.start()
         try:
             headers = {"Authorization": f"Bearer {token}"}
-            with httpx.Client(base_url=server.address, headers=headers, timeout=60) as client:
+            with httpx.Client(base_url=server.address, headers=headers, timeout=180) as client:
                 yield client
         finally:
             server.close()
@@ -88,5 +88,5 @@ def test_neither_the_role_nor_the_token_may_more_than_elsewhere(two, caller):  #
 def test_the_command_has_the_regions_of_a_file(two, caller, file):  # noqa: F811
     with served(two.first, "--regions", str(file)) as (address, _):
         headers = {"Authorization": f"Bearer {caller}"}
-        told(httpx.post(f"{address}/v1/messages", headers=headers, json=status(1, "m1"), timeout=60), 201)
+        told(httpx.post(f"{address}/v1/messages", headers=headers, json=status(1, "m1"), timeout=180), 201)
     assert two.has(two.first) == two.has(two.second) == [("s", 1, "m1")]

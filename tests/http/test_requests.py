@@ -101,10 +101,10 @@ def test_a_request_that_fails_is_told_at_once(face):
         ("reply=price", {"Content-Type": "application/json"}, {"type": "few", "context": {"correlation_id": "c"}}, 422),
     ],
 )
-def test_what_cannot_be_asked(face, query, headers, body, status):
-    answer = face.post(f"/v1/messages?{query}", headers=STRUCTURED | headers, content=json.dumps(body))
+def test_what_cannot_be_asked(face_to_refuse, query, headers, body, status):
+    answer = face_to_refuse.post(f"/v1/messages?{query}", headers=STRUCTURED | headers, content=json.dumps(body))
     told(answer, status)
-    assert face.received("few") == []
+    assert face_to_refuse.received("few") == []
 
 
 def test_many_callers_wait_on_few_connections(face):

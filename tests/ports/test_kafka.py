@@ -140,9 +140,9 @@ def test_a_partition_whose_queue_is_full_is_paused_and_the_others_go_on(each, to
 
 def test_a_partition_is_read_by_one_process_at_a_time(cluster, topic, shop):
     cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
-    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="2s")) as first:
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="60s")) as first:
         until(lambda: came(shop) == 5)
-        with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="2s")):
+        with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="60s")):
             holders = {one.holder for one in ports(shop)}
             assert len(holders) == 1
             first.stop()

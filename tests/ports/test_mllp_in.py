@@ -269,9 +269,9 @@ def test_nothing_passes_what_a_sender_that_does_not_wait_has_to_send_again(hospi
 
 def test_one_process_listens_and_another_takes_over(hospital):
     first, second = (MllpSource("127.0.0.1:0", name="lab") for _ in range(2))
-    with running(sq.ReceivePort(hospital, second, lease="2s")):
+    with running(sq.ReceivePort(hospital, second, lease="60s")):
         until(lambda: second.address)
-        with running(sq.ReceivePort(hospital, first, lease="2s")):
+        with running(sq.ReceivePort(hospital, first, lease="60s")):
             until(lambda: ports(hospital))
             assert first.address is None
             hospital_row = ports(hospital)[0]

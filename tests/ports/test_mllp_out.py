@@ -53,7 +53,7 @@ def receiver(*answers):
         finally:
             over.set()
             listener.shutdown(socket.SHUT_RDWR)
-            thread.join(10)
+            thread.join(120)
 
 
 def ack(code, of=None, text=""):
@@ -99,11 +99,11 @@ def test_a_late_acknowledgement_is_not_taken_for_that_of_the_next_message():
     late = threading.Event()
 
     def slow(body):
-        late.wait(10)
+        late.wait(120)
         return ack("AA")(body)
 
     with receiver(slow) as (address, got):
-        port = MllpPort(address, timeout=0.3)
+        port = MllpPort(address, timeout=2.0)
         error = hand(port, message(1, adt("m1")))
         assert isinstance(error, sq.Transient)
         late.set()

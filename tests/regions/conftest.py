@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -16,8 +17,8 @@ def _make(dsn: str) -> None:
     Journal.open(dsn).close()
 
 
-@pytest.fixture
-def two(databases: Databases) -> Iterator[Two]:
+@contextmanager
+def _regions(databases: Databases) -> Iterator[Two]:
     """Two boxes and a journal, with the queue "status" of both regions."""
     with (
         fresh_box(databases) as first,
@@ -28,3 +29,17 @@ def two(databases: Databases) -> Iterator[Two]:
     ):
         regions.define(*STATUS)
         yield Two(regions, first, second, journal, dsn)
+
+
+@pytest.fixture
+def two(databases: Databases) -> Iterator[Two]:
+    """Two regions."""
+    with _regions(databases) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def two_to_refuse(databases: Databases) -> Iterator[Two]:
+    """Two regions that only refuse, for all tests of a module."""
+    with _regions(databases) as found:
+        yield found

@@ -42,9 +42,9 @@ def test_the_rules_lie_in_the_journal(two: Two) -> None:
         (sq.RegionalQueue("status", **QUEUE, start=5), "begins at 1 in steps of 1 in the journal"),
     ],
 )  # fmt: skip
-def test_what_a_box_would_decide_is_refused(two: Two, given: object, why: str) -> None:
+def test_what_a_box_would_decide_is_refused(two_to_refuse: Two, given: object, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        two.regions.define(given)
+        two_to_refuse.regions.define(given)
 
 
 def test_values_of_a_queue_are_checked() -> None:

@@ -64,7 +64,7 @@ def test_errors_of_the_caller_are_no_absence(box: sq.MessageBox) -> None:
 
 def test_threads_ask_at_once_and_a_closed_one_refuses(box: sq.MessageBox) -> None:
     shared = party(box, 30, 0)
-    meet = threading.Barrier(2, timeout=30)
+    meet = threading.Barrier(2, timeout=120)
     threads = [threading.Thread(target=lambda: shared.call(lambda _: meet.wait())) for _ in range(2)]
     for one in threads:
         one.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from typing import Any
 
@@ -13,7 +14,7 @@ from seriatim.runtime.regional.tending import TendingThread
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
-_DEADLINE_S = 60.0
+_DEADLINE_S = 180.0
 
 
 class Told(sq.Regions):
@@ -54,7 +55,7 @@ def test_what_stands_still_is_told_to_health_and_a_region_that_is_away_is_not(tw
     assert Watched(beside=tending.late).late() == []
     tending._moved -= 61
     (told,) = Watched(beside=tending.late).late()
-    assert "the regions 'shop' weren't tended for 61 s" in told
+    assert re.search(r"the regions 'shop' weren't tended for 6\d s", told)
     with away(two, "b"):
         found = two.regions.tend()
         for one in [*found, *found]:

@@ -385,7 +385,7 @@ def at_work(two, region, handler, **options):
         yield worker
     finally:
         worker.stop()
-        thread.join(60)
+        thread.join(180)
         assert not thread.is_alive()
 
 
@@ -420,13 +420,13 @@ def test_nobody_works_while_the_journal_is_away_and_the_work_goes_on_after_it(tw
 
     two.regions.publish([message("s", 1)])
     with at_work(two, "a", handle):
-        assert handled.wait(60)
+        assert handled.wait(180)
         with away(two.journal_dsn):
             handled.clear()
             past(two.first, message("s", 2))
             told("journal_away")
             assert not handled.is_set()
-        assert handled.wait(60)
+        assert handled.wait(180)
         told("journal_back")
     assert log.of("s") == [(1, "a"), (2, "a")]
     assert [one.attempts for one in two.journal.entries(NAME, "status", "s")] == [0, 0]
@@ -475,12 +475,12 @@ def test_a_worker_that_stops_gives_back_what_it_has_not_begun(two, log):
 
     def handle(received, tx):
         begun.set()
-        goes_on.wait(60)
+        goes_on.wait(300)
         log.handler("a")(received, tx)
 
     two.regions.publish([message("s", number) for number in (1, 2, 3)])
     with at_work(two, "a", handle) as worker:
-        assert begun.wait(60)
+        assert begun.wait(180)
         worker.stop()
         goes_on.set()
     assert log.of("s") == [(1, "a")]
@@ -492,14 +492,15 @@ def test_a_handler_that_takes_too_long_has_used_up_an_attempt(two, log, told):
     goes_on = threading.Event()
 
     def handle(received, tx):
-        goes_on.wait(60)
+        goes_on.wait(300)
         log.handler("a")(received, tx)
 
     two.regions.publish([message("s", 1)])
     with at_work(two, "a", handle, pace=sq.Pace(turn_limit=0.2)):
         told("turn_too_long")
         (entry,) = two.journal.entries(NAME, "status", "s")
-        assert (entry.attempts, entry.fault) == (1, "the handler took longer than 0.2 s")
+        assert entry.attempts >= 1  # the next one may have begun
+        assert entry.fault == "the handler took longer than 0.2 s"
         goes_on.set()
     assert log.of("s") == []
 
@@ -515,10 +516,11 @@ def test_an_attempt_that_took_too_long_is_counted_when_the_journal_is_back(two, 
 
     monkeypatch.setattr(Journal, "fail", fails_once)
     two.regions.publish([message("s", 1)])
-    with at_work(two, "a", lambda received, tx: goes_on.wait(60), pace=sq.Pace(turn_limit=0.2)):
+    with at_work(two, "a", lambda received, tx: goes_on.wait(300), pace=sq.Pace(turn_limit=0.2)):
         told("turn_too_long")
         (entry,) = two.journal.entries(NAME, "status", "s")
-        assert (entry.attempts, entry.fault) == (1, "the handler took longer than 0.2 s")
+        assert entry.attempts >= 1
+        assert entry.fault == "the handler took longer than 0.2 s"
         goes_on.set()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.pipeline.text import event_log
-from seriatim.runtime.processes.log import JsonLines, log_to_stderr
+from seriatim.runtime.processes.log import JsonLines, _is_new, log_to_stderr
 
 
 @pytest.fixture
@@ -83,3 +83,10 @@ def test_a_line_is_told_where_it_was_written_and_keeps_its_text_apart(caplog):
     (record,) = caplog.records
     assert record.funcName == "test_a_line_is_told_where_it_was_written_and_keeps_its_text_apart"
     assert (record.msg, record.getMessage()) == ("%(worker)s: a turn failed", "w1: a turn failed")
+
+
+@pytest.mark.parametrize("name", ["root", "py4j.clientserver"])
+def test_what_py4j_logs_and_raises_is_left_out(name):
+    theirs = logging.LogRecord(name, logging.ERROR, "/site-packages/py4j/clientserver.py", 1, "it ended", (), None)
+    ours = logging.LogRecord("root", logging.ERROR, "/home/ann/orders.py", 1, "it ended", (), None)
+    assert (_is_new(theirs), _is_new(ours)) == (False, True)

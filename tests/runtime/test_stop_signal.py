@@ -15,7 +15,7 @@ def test_the_first_signal_asks_and_the_second_insists():
         assert not stop.requested
         signal.raise_signal(signal.SIGTERM)
         assert (stop.requested, stop.at_once) == (True, False)
-        stop.wait(10)
+        stop.wait(120)
         signal.raise_signal(signal.SIGINT)
         assert stop.at_once
     assert signal.getsignal(signal.SIGTERM) is before

@@ -48,7 +48,7 @@ _BY = {"actor": "ann", "reason": "ticket 4711"}
 #: A box may be older than any period of it when it is restored.
 _LEASE_US = 1
 _FOR_EVER = "9000d"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 120.0
 
 _PROPERTIES = {"customer": "string", "version": "long", "size": "long", "amount": "decimal(12,2)", "at": "timestamp"}
 _NUMBERED = {"group": "customer", "sequence": "version"}

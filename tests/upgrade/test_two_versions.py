@@ -57,7 +57,7 @@ def start(folder: Path, dsn: str, version: Path, *words: str) -> subprocess.Pope
 
 def done(process: subprocess.Popen[str], code: int = 0) -> str:
     try:
-        told, errors = process.communicate(timeout=60)
+        told, errors = process.communicate(timeout=180)
     except subprocess.TimeoutExpired:
         process.kill()
         told, errors = process.communicate()

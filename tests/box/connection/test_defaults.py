@@ -211,7 +211,7 @@ def hurried(box):
     with psycopg.connect(box.dsn, autocommit=True) as connection:
         if connection.info.server_version < 170_000:
             pytest.skip("there is no transaction_timeout before PostgreSQL 17")
-        connection.execute(f"CREATE ROLE {name} SUPERUSER LOGIN; ALTER ROLE {name} SET transaction_timeout = '200ms'")
+        connection.execute(f"CREATE ROLE {name} SUPERUSER LOGIN; ALTER ROLE {name} SET transaction_timeout = '1s'")
     yield psycopg.conninfo.make_conninfo(box.dsn, user=name)
     with psycopg.connect(box.dsn, autocommit=True) as connection:
         connection.execute(f"DROP ROLE {name}")
@@ -223,7 +223,7 @@ def test_a_handler_may_take_longer_than_a_transaction_of_its_role(box, hurried):
     done = []
 
     def handle(message, tx):
-        tx.connection.execute("SELECT pg_sleep(0.4)")
+        tx.connection.execute("SELECT pg_sleep(1.2)")
         done.append(message.attempt)
 
     with sq.MessageBox.open(hurried, schema=box.schema) as theirs:

@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 #: More than are made in the time for which a session waits, if each comes twice as late as the one before.
 TRIED = 10
 pytestmark = pytest.mark.usefixtures("short_pauses")

@@ -48,7 +48,7 @@ def test_a_box_uses_another_connection(box, road, loss):
 
 def test_many_that_were_forgotten_are_asked_once(box, road):
     with sq.MessageBox.open(road.dsn, schema=box.schema, connections=6) as far:
-        meet = threading.Barrier(6, timeout=30)
+        meet = threading.Barrier(6, timeout=120)
 
         def use():
             with far.access.connect() as connection:

@@ -14,7 +14,7 @@ from seriatim.operations import bulk_operations, dead_letters, groups, messages
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 POISON = Fault(FaultKind.POISON, "WorkerDied", "signal 9", "w1")
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no", "w1")
 WHO = {"actor": "me", "reason": "test"}

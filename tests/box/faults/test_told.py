@@ -23,7 +23,7 @@ from tests.box.faults.test_failures import ask, by_itself, by_session, by_sql, f
 from tests.box.shop import define
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no", "w1")
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 WHO = {"actor": "me", "reason": "test"}
 LOOKS = {"kept_out", "failed_messages", "behind_holes"}
 TOLD = ("failed_queue", "failed_group", "failed_type", "fault_kind", "error_class", "dead_letter", "error")

@@ -140,7 +140,7 @@ def test_of_two_locations_the_first_that_takes_the_key_comes_first(box):
         first.publish([message("b1", "b", "crm"), message("a1", "a", "crm")])
         second.publish([message("a2", "a", "erp"), message("b2", "b", "erp")])
         for one in [threads.submit(tx.connection.commit) for tx in (first, second)]:
-            one.result(timeout=20)
+            one.result(timeout=120)
     found = numbers(box)
     assert {(key, n) for key, n, _ in found} == {("a", 1), ("a", 2), ("b", 1), ("b", 2)}
     order = [name[1] for _, _, name in found]
@@ -205,7 +205,7 @@ def test_who_needs_many_groups_and_who_needs_few_never_wait_for_each_other_cross
 
     with ThreadPoolExecutor(4) as threads:
         for one in [threads.submit(publishes, nth) for nth in range(4)]:
-            one.result(timeout=60)
+            one.result(timeout=120)
     found = numbers(box)
     for key in ("c0", "c2", "c3", "c99"):
         own = [n for its, n, _ in found if its == key]
@@ -280,7 +280,7 @@ def test_eight_publishers_two_locations_and_one_key_leave_no_gap(box):
                 assert [one.stdout.readline() for _ in range(10)][-1]
                 one.kill()
             for one in published:
-                one.result(timeout=60)
+                one.result(timeout=120)
     finally:
         for one in killed:
             one.kill()

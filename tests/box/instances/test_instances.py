@@ -166,10 +166,10 @@ def test_two_first_messages_at_once_make_one(work):
         def publishes(order_id=order_id, both=both):
             with work.session() as tx:
                 tx.publish(message("order", order_id=order_id))
-                both.wait(30)  # neither has committed, and neither waits for the other
+                both.wait(120)  # neither has committed, and neither waits for the other
 
         def receives(order_id=order_id, both=both):
-            both.wait(30)
+            both.wait(120)
             found = []
             while (
                 done := handle(work, lambda instance: instance.state.update(n=instance.state.get("n", 0) + 1))

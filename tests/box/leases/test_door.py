@@ -127,7 +127,7 @@ def test_a_lease_that_runs_out_counts_as_an_attempt(box):
     defined(box)
     box.publish([order("a", n) for n in range(2)])
     lease = box.lease("orders", lease="1s")
-    again = box.lease("orders", wait="20s")
+    again = box.lease("orders", wait="120s")
     assert [(m.message_id, m.attempt) for m in again.messages] == [("a-0", 2)]
     with pytest.raises(sq.LeaseLost):
         lease.complete()

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from tests import soak
+from tests.databases import fresh_box
 
 _NORTH, _EAST = str(UUID(int=1)), str(UUID(int=2))
 _FIELDS = {
@@ -41,10 +42,10 @@ def _by(**fields):
     return _with(sent_by=_FIELDS["sent_by"] | fields)
 
 
-@pytest.fixture
-def wrong_with(box):
+@pytest.fixture(scope="module")
+def wrong_with(databases):
     """What a box says is wrong with the header of a message whose body and parts have 10 bytes; None: nothing."""
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
+    with fresh_box(databases) as box, psycopg.connect(box.dsn, autocommit=True) as connection:
         # As the doors do, which make a refusal of what PostgreSQL can't read.
         call = f"SELECT {box.schema}.link_wrong_header('id', convert_from(%b, 'UTF8'), 10)"
 

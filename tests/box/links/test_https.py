@@ -327,7 +327,7 @@ def test_an_answer_that_stops_in_its_middle_is_given_up(tmp_path, monkeypatch):
         carrier = HttpsCarrier(link)
         with pytest.raises(sq.Unavailable, match="doesn't answer in time"):
             carrier.push(b"frame")
-        answered.result(60)
+        answered.result(120)
         carrier.close()
 
 

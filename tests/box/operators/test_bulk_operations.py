@@ -209,7 +209,7 @@ def test_a_group_that_takes_too_long_keeps_no_other_from_it(box):
             f"CREATE TRIGGER slow BEFORE UPDATE ON {box.schema}.known_groups FOR EACH ROW WHEN (NEW.group_key = 'b')"
             f" EXECUTE FUNCTION {box.schema}.slow()"
         )
-    with open_to_look(box.dsn, schema=box.schema, statement_s=0.3) as looking:
+    with open_to_look(box.dsn, schema=box.schema, statement_s=2.0) as looking:
         done = finished(looking, found.bulk_id)
     assert (done.done, done.refused) == (2, 1)
     assert results(box, found.bulk_id)["b"][0] == "refused"
@@ -272,11 +272,10 @@ from seriatim.box.operators import bulk_operations
 from seriatim.operations.bulk_operations import work
 bulk_operations.PORTION = 7
 with MessageBox.open(sys.argv[1], schema=sys.argv[2], create=False) as box:
-    while True:
+    for _ in range(int(sys.argv[3])):
         print("at it", flush=True)
-        if work(box) is None:
-            break
-print("over", flush=True)
+        work(box)
+    sys.stdin.read()
 """
 
 
@@ -290,10 +289,9 @@ def test_each_group_is_acted_on_once_whoever_is_killed(box):
     )  # fmt: skip
     found = begun(box, "suspend", key="g*", state=list(GroupState))
     assert found.groups == 60
-    for portions in (1, 2, 3):  # killed while the portion after these is being done
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, box.dsn, box.schema], stdout=subprocess.PIPE, text=True
-        ) as process:  # fmt: skip
+    for portions in (1, 2, 3):  # killed while the last one is being done, or just after
+        words = [sys.executable, "-c", KILLED, box.dsn, box.schema, str(portions)]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             for _ in range(portions):
                 assert process.stdout.readline() == "at it\n"
             process.kill()

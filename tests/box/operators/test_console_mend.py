@@ -331,5 +331,5 @@ def test_whoever_waits_for_a_message_is_called(box):
     while not rows(box, "SELECT FROM {schema}.waiters"):
         assert receiver.is_alive()
     groups.retry(box, "shop", "c1", **BY)
-    receiver.join(30)
+    receiver.join(120)
     assert got == [1]

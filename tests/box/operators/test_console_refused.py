@@ -18,7 +18,7 @@ from seriatim.operations import dead_letters, groups, subscriptions
 from tests.box.console import BUSINESS, BY, ORDER, rows
 from tests.models.transitions import leads
 
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 SHORT = {GroupState.TIMED_OUT: sq.Standard(hole_timeout=0.01)}
 
 

@@ -19,7 +19,7 @@ from seriatim.operations import messages as message_operations
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 QUEUE = sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version")
 ALL = sq.Subscription("all", where="type = 'order'", to="q")
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def order(version, **properties):

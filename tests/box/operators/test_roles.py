@@ -355,7 +355,7 @@ def test_only_receiving_or_only_publishing(team):
             with pytest.raises(sq.EnvironmentProblem, match=refusal), limited.session() as tx:
                 tx.dispense("crm")
         with back.session() as tx:
-            assert len(tx.receive("shop", wait=1)) == 1
+            assert len(tx.receive("shop", wait=60)) == 1
 
 
 def test_subscribing(team):

@@ -57,7 +57,7 @@ def test_a_set_comes_whole_once_all_of_it_may_be_seen(box, later):
     assert drain(box) == [("o2", [1, 2, 3])]
     assert invariants.broken(box) == []
     with box.session() as tx:
-        assert [message.sequence for message in tx.receive("sets", wait=20)] == [1, 2, 3]
+        assert [message.sequence for message in tx.receive("sets", wait=120)] == [1, 2, 3]
     assert datetime.now(UTC) >= moment
 
 

@@ -17,7 +17,7 @@ from seriatim.box.turns.turns import Turns
 from tests.box.given_up import given_up
 from tests.databases import box_with
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 
 
 def with_queues(box):

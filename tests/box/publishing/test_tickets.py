@@ -16,7 +16,7 @@ from tests.blocked import wait_until_blocked
 from tests.box.given_up import given_up
 
 LAST = 2**53 - 1
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from tests.soak import seed
 BOXED = [case for case in CASES if cannot_run(case) is None]
 
 
+LIMITS = [pytest.param(50, id="in runs"), pytest.param(1, id="one by one", marks=pytest.mark.dear)]
+
 #: Of queues that may hand out without a turn, as receivers do who ask for a run or have waited.
 STRAIGHT = [case for case in BOXED if isinstance(case.policy, sq.Fifo)]
 
@@ -31,7 +33,7 @@ def engine_of(postgresql: str, cases: list[Case], limit: int, *, straight: bool,
         yield InBox(box, cases, limit, straight=straight)
 
 
-@pytest.fixture(scope="module", params=[50, 1], ids=["in runs", "one by one"])
+@pytest.fixture(scope="module", params=LIMITS)
 def engine(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     """Turns judge everything."""
     yield from engine_of(postgresql, BOXED, request.param, straight=False)
@@ -45,7 +47,7 @@ def in_parts(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]
         yield from engine_of(postgresql, BOXED, request.param, straight=False, how="in_parts")
 
 
-@pytest.fixture(scope="module", params=[50, 1], ids=["in runs", "one by one"])
+@pytest.fixture(scope="module", params=LIMITS)
 def straight(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     """Turns judge what has to be judged."""
     yield from engine_of(postgresql, STRAIGHT, request.param, straight=True)

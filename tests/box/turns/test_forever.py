@@ -19,7 +19,7 @@ from tests.runtime.workers.test_worker import until
 
 pytestmark = pytest.mark.dear
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 box = box_with(define)
 
 
@@ -100,7 +100,7 @@ def test_stop_ends_it_and_nothing_else(box, receiver):
     publish(box, 1)
     with box.session() as tx:
         assert tx.receive("shop", wait="forever") is None  # also later
-        assert tx.receive("shop", wait="10s") is not None
+        assert tx.receive("shop", wait="60s") is not None
 
 
 def test_stop_of_the_face_ends_all_that_wait_in_it(box):

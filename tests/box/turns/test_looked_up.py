@@ -22,7 +22,7 @@ QUEUES = {
     "standard": sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version"),
     "unordered": sq.Queue("q", policy=sq.Unordered()),
 }
-GROUPS, ROUNDS, YOUNG, MANY, DEADLINE_S = 20, 40, 8, 5_000, 30.0
+GROUPS, ROUNDS, YOUNG, MANY, DEADLINE_S = 20, 40, 8, 5_000, 120.0
 #: More than none are counted: who has read them may not have told of all yet.
 SOME = GROUPS // 2
 NUMBERS = itertools.count()

@@ -138,7 +138,7 @@ def test_a_waiting_receiver_gets_it_when_its_time_has_come_and_at_once_after_a_r
     thread = threading.Thread(target=wait)
     thread.start()
     groups.retry(box, "shop", "c1", **BY)
-    thread.join(60)
+    thread.join(120)
     assert found == [1]
 
 

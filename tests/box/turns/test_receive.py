@@ -16,7 +16,7 @@ from tests.databases import box_with
 
 pytestmark = pytest.mark.telling
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})
 
@@ -231,7 +231,7 @@ def test_visible_later(queue):
     assert state == [("queued", 2), ("queued", 3)]  # ordered at once
     publish(queue, order("d", 1), visible_at=datetime.now(UTC) + timedelta(milliseconds=300))
     with queue.session() as tx:
-        assert [message.body for message in tx.receive("orders", wait=20)] == [b"d-1"]
+        assert [message.body for message in tx.receive("orders", wait=PATIENCE_S)] == [b"d-1"]
 
 
 def test_what_a_stopped_subscription_keeps_back_breaks_no_law(queue):
@@ -293,7 +293,7 @@ def test_a_full_wait_wakes_at_once(queue):
     while not count(queue, "waiters"):
         pass
     publish(queue, order("a", 1))
-    waiting.join(20)
+    waiting.join(PATIENCE_S)
     assert received == [1]
     assert count(queue, "waiters") == 0
 

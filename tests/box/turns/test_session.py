@@ -10,6 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import seriatim as sq
+from seriatim import rested
 from tests.box.given_up import given_up
 
 
@@ -91,7 +92,8 @@ def test_a_refusal_at_commit_is_told(box):
         tx.connection.execute(f"INSERT INTO {box.schema}.children VALUES (1)")
 
 
-def test_a_connection_that_was_cut_is_not_given_out_again(box):
+def test_a_connection_that_was_cut_is_not_given_out_again(box, monkeypatch):
+    monkeypatch.setattr(rested, "RESTED_S", 3600.0)  # one that has rested would be asked first
     with box.session() as tx:
         victim = tx.connection.info.backend_pid
     with psycopg.connect(box.dsn, autocommit=True) as connection:

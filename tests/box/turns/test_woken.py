@@ -16,7 +16,7 @@ from seriatim.operations import groups, invariants
 from tests.box.shop import define, publish, rows
 from tests.runtime.workers.test_worker import until
 
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def remembered(box, group):
@@ -102,6 +102,11 @@ def test_a_group_that_stands_is_not_handed_out_of(box):
     assert invariants.broken(box) == []
 
 
+#: Those of PostgreSQL's processes that wait; they end a moment after their client was killed.
+BACKENDS = (
+    "SELECT count(*) AS n FROM pg_stat_activity WHERE 'seriatim_' || pid IN (SELECT channel FROM {schema}.waiters)"
+)
+
 #: Waits in so many threads; whoever starts it kills it.
 WAITER = """
 import sys, threading
@@ -126,13 +131,10 @@ def test_who_waits_is_called_though_others_were_killed_that_waited_before(box, m
     define(box)
     killed = subprocess.Popen([sys.executable, "-c", WAITER, box.dsn, box.schema])
     waiters = "SELECT count(*) AS n FROM {schema}.waiters"
-    backends = (
-        "SELECT count(*) AS n FROM pg_stat_activity WHERE 'seriatim_' || pid IN (SELECT channel FROM {schema}.waiters)"
-    )
     until(lambda: rows(box, waiters)[0].n == 4)
     killed.kill()
     killed.wait()
-    until(lambda: rows(box, backends)[0].n == 0)
+    until(lambda: rows(box, BACKENDS)[0].n == 0)
     with ThreadPoolExecutor(1) as thread:
         found = thread.submit(received, box, None, 3600)
         until(lambda: rows(box, waiters)[0].n == 5)
@@ -179,6 +181,7 @@ def test_processes_that_wait_are_killed_and_the_others_get_all(box):
         for one in processes:
             one.kill()
             one.wait()
+    until(lambda: rows(box, BACKENDS)[0].n == 0)
     # Those that are left of who was killed are taken away by whoever brings a message, and keep nobody from it.
     publish(box, 2, customer="c0")
     assert received(box, "c0")[0][0] == 2

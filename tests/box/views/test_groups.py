@@ -342,7 +342,7 @@ def test_an_operator_waits_for_a_turn_that_judges_a_stopped_group(q):
             ).fetchone()[0]:
                 assert operator.is_alive()
         assert done == []
-    operator.join(20)
+    operator.join(120)
     assert done[0].set_aside == 2
 
 

@@ -115,8 +115,8 @@ def test_a_wait_ends_with_the_message(box):
     thread.start()  # its id isn't known yet
     sent(box, 1)
     with box.session() as tx:
-        tx.receive("shop", wait=10).done()
-    thread.join(60)
+        tx.receive("shop", wait=60).done()
+    thread.join(120)
     assert [one.state for one in told] == [MessageState.DONE]
 
 

@@ -28,7 +28,7 @@ TABLE = OutputTable("parcels", {"group": "text", "sequence": "bigint", "n": "big
 
 @pytest.fixture
 def journal(box):
-    with Journal.open(box.dsn, patience=2) as opened:
+    with Journal.open(box.dsn, patience=10) as opened:
         with opened.transaction() as tx:
             tx.connection.execute(TABLE.made_by)
             tx.connection.execute("ALTER TABLE parcels ADD COLUMN place serial")
@@ -122,7 +122,7 @@ def test_a_run_that_is_frozen_before_it_writes_is_refused_and_nothing_is_deliver
 
     def frozen(*given):
         reached.set()
-        assert thawed.wait(60)
+        assert thawed.wait(180)
         insert(*given)
 
     monkeypatch.setattr(a.lease, "insert", frozen)
@@ -131,7 +131,7 @@ def test_a_run_that_is_frozen_before_it_writes_is_refused_and_nothing_is_deliver
     b.batch(*P[2:4])
     carrier = threading.Thread(target=a.carry)
     carrier.start()
-    assert reached.wait(60)
+    assert reached.wait(180)
     let_pass(journal, LEASE_S + 1)
     b.lease.ask()
     b.carry()
@@ -259,7 +259,7 @@ def test_the_thread_renews_the_lease_and_gives_it_back(journal, tmp_path):
     lease = PipelineLease(journal, "status", place, {}, lambda _: told.release())
     lease.begin()
     for _ in range(3):  # asked for, and renewed twice
-        assert told.acquire(timeout=60)
+        assert told.acquire(timeout=180)
     assert lease.held() is not None
     assert journal.pipelines.known("status")[0].region == "a"
     lease.end()

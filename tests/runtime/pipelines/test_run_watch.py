@@ -18,7 +18,7 @@ from seriatim.spark.deliver.stage import Delivered
 
 #: So many events Spark keeps.
 KEPT = 20
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 PIPELINE = SimpleNamespace(name="p", receive=[], route=[SimpleNamespace(queue=SimpleNamespace(name="a"))])
 
 

@@ -21,7 +21,7 @@ from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
 ROOT = Path(__file__).parents[3]
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 HANDLERS = "tests.runtime.activated"
 
 

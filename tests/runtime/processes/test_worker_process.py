@@ -46,7 +46,7 @@ def test_told_to_end_while_it_opens_the_box_it_ends(box):
     try:
         process.stdin.write(orders.as_json().encode() + b"\n")
         process.stdin.flush()
-        assert process.wait(60) == 0  # its standard input stays open: nothing else ends it
+        assert process.wait(180) == 0  # its standard input stays open: nothing else ends it
     finally:
         process.kill()
         process.wait()

@@ -194,7 +194,7 @@ def test_cancelling_again_and_again_ends_no_plain_handler_either(box):
 
     def handle(message, tx):
         begun.set()
-        assert free.wait(60)
+        assert free.wait(180)
         tx.connection.execute("INSERT INTO written VALUES (1)")
 
     async def use():
@@ -303,7 +303,7 @@ def test_a_worker_without_a_loop_has_one_for_the_process(box):
     working = threading.Thread(target=worker.run)
     working.start()
     for _ in range(4):
-        assert done.acquire(timeout=60)
+        assert done.acquire(timeout=180)
     worker.stop()
     working.join()
     assert len(loops) == 1

@@ -16,7 +16,7 @@ from seriatim.operations import groups as operations
 from seriatim.operations.grants import grant
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from tests.box.shop import define, left, publish, rows, see, seen
-from tests.runtime.workers.test_worker import DEADLINE_S, until, working
+from tests.runtime.workers.test_worker import DEADLINE_S, LIMIT_S, until, working
 
 pytestmark = pytest.mark.dear
 
@@ -372,7 +372,7 @@ def test_a_handler_that_takes_too_long(box):
             assert go.wait(DEADLINE_S)
         see(box, message, tx)
 
-    with working(sq.Worker(box, "shop", handle, **LEASED | LONG | {"workers": 1, "pace": sq.Pace(turn_limit=1.0)})):
+    with working(sq.Worker(box, "shop", handle, **LEASED | LONG | {"workers": 1, "pace": sq.Pace(turn_limit=LIMIT_S)})):
         until(lambda: left(box) == 1)
         go.set()
     (fault,) = rows(box, "SELECT * FROM {schema}.faults")

@@ -41,7 +41,7 @@ class Gate:
         with self._lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
-        self.open.wait(60)
+        self.open.wait(300)
         with self._lock:
             self.inside -= 1
 

@@ -18,7 +18,9 @@ from tests.box.shop import define, left, publish, rows, see, seen
 
 pytestmark = pytest.mark.telling
 
-DEADLINE_S = 120.0
+DEADLINE_S = 180.0
+#: A turn that ends by itself takes less, also on a busy machine.
+LIMIT_S = 2.0
 
 
 def until(condition):
@@ -309,13 +311,13 @@ def test_a_role_that_may_only_receive(box):
                 own,
                 handle,
                 workers=1,
-                pace=sq.Pace(turn_limit=0.5),
+                pace=sq.Pace(turn_limit=LIMIT_S),
                 done=lambda: not box.definitions().queue("shop").enabled,
             )
         finally:
             free.set()
     faults = rows(box, "SELECT kind, sequence, attempt, error FROM {schema}.faults ORDER BY fault_id")
-    late = "the turn took longer than 0.5 s"
+    late = f"the turn took longer than {LIMIT_S:g} s"
     assert [tuple(row) for row in faults] == [
         ("timeout", 2, 1, late),
         ("transient", 2, 2, "the handler asked for another attempt"),
@@ -335,13 +337,13 @@ def test_what_is_past_its_turn_limit_is_ended_and_goes_on_elsewhere(box):
             free.wait(DEADLINE_S)
 
     try:
-        work(box, handle, workers=1, pace=sq.Pace(turn_limit=0.5))
+        work(box, handle, workers=1, pace=sq.Pace(turn_limit=LIMIT_S))
     finally:
         free.set()
     assert attempts == [(1, 1), (1, 2), (2, 1)]
     assert seen(box) == [("c1", 1), ("c1", 2)]
     (fault,) = rows(box, "SELECT kind, attempt, error FROM {schema}.faults")
-    assert tuple(fault) == ("timeout", 1, "the turn took longer than 0.5 s")
+    assert tuple(fault) == ("timeout", 1, f"the turn took longer than {LIMIT_S:g} s")
 
 
 def test_an_attempt_that_took_too_long_is_counted_before_the_next_one_begins(box):
@@ -394,7 +396,7 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
     monkeypatch.setattr(worker_threads, "SPARE_THREADS", 2)
     monkeypatch.setattr(worker_module, "SPARE_THREADS", 2)
     define(box, retry=sq.Retry(1))
-    for at in range(8):
+    for at in range(4):
         publish(box, 1, customer=f"slow{at}")
 
     def handle(message, tx):
@@ -402,16 +404,16 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
             tx.connection.execute("SELECT pg_sleep(600)")
         see(box, message, tx)
 
-    worker = sq.Worker(box, "shop", handle, workers=2, pace=sq.Pace(turn_limit=0.3))
+    worker = sq.Worker(box, "shop", handle, workers=2, pace=sq.Pace(turn_limit=LIMIT_S))
     with working(worker) as ended:
-        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 8)
+        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 4)
         assert not ended
         publish(box, 1, 2, 3)
         until(lambda: len(seen(box)) == 3)
     assert {row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")} == {"timeout"}
 
 
-@pytest.mark.parametrize("error", [sq.Unavailable, sq.EnvironmentProblem])
+@pytest.mark.parametrize("error", [sq.Unavailable, pytest.param(sq.EnvironmentProblem, marks=pytest.mark.dear)])
 @pytest.mark.parametrize("step", ["fence", "end_backend", "note_lost"])
 def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch, step, error):
     define(box, retry=sq.Retry(3))
@@ -431,11 +433,11 @@ def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch,
         see(box, message, tx)
 
     monkeypatch.setattr(turn, step, fails_twice)
-    assert sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5)).run(until_idle=True) == 1
+    assert sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=LIMIT_S)).run(until_idle=True) == 1
     assert attempts == [1, 2]
     assert seen(box) == [("c1", 1)]
     (fault,) = rows(box, "SELECT kind, attempt, error FROM {schema}.faults")
-    assert tuple(fault) == ("timeout", 1, "the turn took longer than 0.5 s")
+    assert tuple(fault) == ("timeout", 1, f"the turn took longer than {LIMIT_S:g} s")
     assert rows(box, "SELECT FROM {schema}.leases") == []
 
 
@@ -457,7 +459,7 @@ def test_a_lease_that_could_not_be_revoked_at_once_is_revoked_later(box, monkeyp
 
     monkeypatch.setattr(turn, "note_lost", fails_twice)
     try:
-        sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5), mode="leased").run(until_idle=True)
+        sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=LIMIT_S), mode="leased").run(until_idle=True)
     finally:
         free.set()
     assert attempts == [1, 2]

@@ -50,7 +50,7 @@ def streamed(spark, folder, *received, batches=None):
     writer = receive(spark, declared).writeStream.foreachBatch(take)
     writer = writer.trigger(availableNow=True) if batches is None else writer.trigger(processingTime="0 seconds")
     query = writer.option("checkpointLocation", str(folder / "c")).start()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     try:
         while query.isActive and (batches is None or len(found) < batches) and time.monotonic() < deadline:
             query.awaitTermination(1)

@@ -208,7 +208,7 @@ class Daemon:
             started = subprocess.Popen(
                 [SCRIPT, "-m", MODULE], env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            server.settimeout(60)
+            server.settimeout(180)
             connection, _ = server.accept()
         stream = connection.makefile("rwb")
         assert UTF8Deserializer().loads(stream) == "secret"
@@ -219,7 +219,7 @@ class Daemon:
         # It ends, and the started process with it.
         stream.close()
         connection.close()
-        started.wait(60)
+        started.wait(180)
         return started.pid, pid, came_from
 
 
@@ -229,7 +229,7 @@ def daemon(tmp_path):
     yield started
     parent = os.pidfd_open(started.parent) if Path(f"/proc/{started.parent}").exists() else None
     started.process.stdin.close()
-    started.process.wait(60)
+    started.process.wait(180)
     started.process.stdout.close()
     if parent is not None:
         ended(parent)

@@ -54,7 +54,12 @@ class Migration:
     @property
     def checksum(self) -> str:
         """The SHA-256 of its text, in hexadecimal digits."""
-        return hashlib.sha256(with_constants(self.text).encode()).hexdigest()
+        return _checksum(self)
+
+
+@cache
+def _checksum(migration: Migration) -> str:
+    return hashlib.sha256(with_constants(migration.text).encode()).hexdigest()
 
 
 #: The tables of a new box.

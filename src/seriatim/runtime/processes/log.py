@@ -40,8 +40,8 @@ class JsonLines(logging.Formatter):
 
 
 def _is_new(record: logging.LogRecord) -> bool:
-    """Return False for an error of a call to Spark: py4j logs it by the root logger, and raises it, too."""
-    return record.name != "root" or Path(record.pathname).parent.name != "py4j"
+    """Return False for an error of a call to Spark, or of Spark's to a batch: py4j logs it, and whoever waits for the call gets it, too."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:
