@@ -44,6 +44,7 @@ from benchmarks.regions import claiming
 from benchmarks.regions_whole import regions_whole
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
+from benchmarks.volume import memory, sessions, volume
 from benchmarks.whole import whole
 from benchmarks.workers import working
 from seriatim import Standard
@@ -59,6 +60,8 @@ EVERYTHING = Standard(hole_timeout="1h", hole_retries=1, on_hole="skip", late="d
 MANY = Feed("many", (Part(7, 1_000_000, 100_000),))
 SINGLE = Feed("single", (Part(7, 1_000_000, 1),))
 SMALL = Feed("small", (Part(16, 1_000, 1_000, displaced=0.05),), files=2)
+#: The same after a million groups, which live on.
+CROWD = Feed("small-beside", (Part(1, 1_000_000, 1_000_000, prefix="live-", displaced=0), *SMALL.parts), files=2)
 OTHERS = Part(8, 100_000, 10_000)
 PLAIN = Feed("plain", (OTHERS,))
 IDLE = Feed("idle", (Part(1, 1_000_000, 1_000_000, prefix="idle-", displaced=0), OTHERS))
@@ -112,6 +115,10 @@ def small(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
         ours.median,
         "s",
     )
+    beside = measure(spark, root, CROWD, ordered, "seriatim, 1,000 a batch beside 1,000,000 groups", skip=5)
+    what, costs = "a batch of 1,000 beside a million live groups ÷ without them", (beside.cost, ours.cost)
+    yield Claim(f"time of {what}", beside.median / ours.median, 1.3, False, costs, beside.median, "s")
+    yield Claim("the same, by processor time", beside.processor_s / ours.processor_s)
 
 
 def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
@@ -163,6 +170,9 @@ PARTS = {
     "monitored": _Part("Metrics", monitored),
     "fast-paths": _Part("Fast paths", fast_paths),
     "pipelines": _Part("Pipelines, this commit beside another", pipelines),
+    "volume": _Part("Whole pipelines and small batches, this commit beside another", volume),
+    "sessions": _Part("Order on Spark in two kinds of sessions", sessions),
+    "memory": _Part("Memory, this commit beside another", memory),
     "tuning": _Part("How many processes and threads", tuning),
 }
 

@@ -24,6 +24,9 @@ _ROOT = Path(__file__).parents[1]
 PAGE = _ROOT / "docs" / "reference" / "figures.md"
 _FACTS = PAGE.with_suffix(".json")
 
+#: What follows this was written by hand, before the benchmark wrote the page, and stays.
+_EARLIER = "## Measured earlier\n"
+
 _HEAD = """# Figures
 
 Written by `make bench ARGS="--page PART…"` from what it measured; PART is the name in brackets behind each heading. A ratio compares two
@@ -95,7 +98,8 @@ def write_page(measured: Mapping[str, Section], parts: Sequence[str]) -> None:
     sections = {name: there[name] for name in parts if name in there}
     facts = {name: asdict(section) for name, section in sections.items()}
     _FACTS.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    PAGE.write_text(page(sections), encoding="utf-8")
+    earlier = PAGE.read_text(encoding="utf-8").partition(_EARLIER)[1:] if PAGE.exists() else ()
+    PAGE.write_text("\n".join([page(sections), "".join(earlier)]), encoding="utf-8")
 
 
 def page(sections: Mapping[str, Section]) -> str:

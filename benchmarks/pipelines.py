@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from benchmarks.measure import Claim
 from seriatim.errors import UsageError
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["pipelines"]
+__all__ = ["both", "commit_of", "pipelines", "said"]
 
 PLAIN = Feed("plain-200k", (Part(6, 200_000, 10_000),), files=1, body=100)
 #: Messages of pipelines: a fifth of each batch waits for the next one.
@@ -33,6 +34,8 @@ ROUTED = Feed("routed-100k", (Part(4, 100_000, 10_000, displaced=0.2),), files=1
 #: The same with a hundredth that never comes: each of these numbers is a hole that is overdue, and then skipped.
 LOST = Feed("lost-100k", (Part(4, 100_000, 10_000, displaced=0.2, lost=0.01),), files=1, body=400)
 _ROUNDS, _QUERIES = (3, 3) if SHARE == 1 else (1, 2)
+#: What one process measures of `resequence`, a query each.
+_PLAIN_QUERIES = ["resequence"] * _QUERIES
 #: How many destinations take every message.
 _DESTINATIONS = (1, 3)
 _HERE = Path(__file__).parent
@@ -46,26 +49,53 @@ def told_events(*_: object) -> list[dict[str, Any]]:
 
 def pipelines(root: Path, peers: bool) -> Iterator[Claim]:
     """`resequence` with no option that an earlier state lacks, pipelines of one and of three destinations, and the cost of events."""
-    base = os.environ.get("SERIATIM_BASE")
-    if base and not Path(base, "src", "seriatim").is_dir():
-        raise UsageError("SERIATIM_BASE names no checkout of seriatim", where=base)
-    trees = [_HERE.parent, *([Path(base).absolute()] if base else [])]
-    with tempfile.TemporaryDirectory() as folder:
-        # The script runs with another seriatim, and without the other benchmarks, which may need what that lacks.
-        package = Path(folder, "benchmarks")
-        package.mkdir()
-        for name in ("__init__.py", "feed.py", "plain_query.py", "pipeline_query.py", "used.py"):
-            shutil.copy(_HERE / name, package)
+    with both() as (trees, folder):
         yield from _plain(trees, folder, make_feed(PLAIN, root))
         for destinations in _DESTINATIONS:
             yield from _routed(trees, folder, make_feed(ROUTED, root), destinations)
         yield from _events(folder, make_feed(LOST, root))
 
 
+@contextmanager
+def both() -> Iterator[tuple[list[Path], str]]:
+    """This checkout, and that of ``SERIATIM_BASE`` if it is set; and a folder with the scripts that `said` runs. A script runs with another
+    seriatim, and without the other benchmarks, which may need what that lacks.
+    """
+    base = os.environ.get("SERIATIM_BASE")
+    if base and not Path(base, "src", "seriatim").is_dir():
+        raise UsageError("SERIATIM_BASE names no checkout of seriatim", where=base)
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "benchmarks")
+        package.mkdir()
+        for name in ("__init__", "feed", "measure", "plain_query", "pipeline_query", "used"):
+            shutil.copy(_HERE / f"{name}.py", package)
+        yield [_HERE.parent, *([Path(base).absolute()] if base else [])], folder
+
+
+def commit_of(tree: Path) -> str:
+    """The commit of a checkout; the folder's name if it is none."""
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=tree, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or tree.name
+
+
+def said(tree: Path, folder: str, script: str, *arguments: object) -> Any:
+    """What a script prints that runs with the seriatim of a tree."""
+    path = os.pathsep.join([str(tree / "src"), folder])
+    command = [sys.executable, "-m", f"benchmarks.{script}", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
+    )
+    click.echo(f"{script} {' '.join(map(str, arguments))}, {tree}: {done.stdout.decode()}", err=True)
+    return json.loads(done.stdout)
+
+
 def _plain(trees: list[Path], folder: str, feed: Path) -> Iterator[Claim]:
     """A query of `resequence` alone: the first in a session, and later ones."""
     found: list[list[list[float]]] = [
-        [_said(tree, folder, "plain_query", feed) for tree in trees] for _ in range(_ROUNDS)
+        [[one["total"] for one in said(tree, folder, "plain_query", feed, *_PLAIN_QUERIES)] for tree in trees]
+        for _ in range(_ROUNDS)
     ]
     typical = [
         [statistics.median(one[place][query] for one in found) for query in range(_QUERIES)]
@@ -105,7 +135,7 @@ def _events(folder: str, feed: Path) -> Iterator[Claim]:
 def _typical(trees: list[Path], folder: str, what: str, feed: Path, *more: int | str) -> list[list[float]]:
     """By tree the median of seconds, and of the size of the state, over all queries but the first of each process."""
     found: list[list[list[list[float]]]] = [
-        [_said(tree, folder, "pipeline_query", feed, *more) for tree in trees] for _ in range(_ROUNDS)
+        [said(tree, folder, "pipeline_query", feed, _QUERIES, *more) for tree in trees] for _ in range(_ROUNDS)
     ]
     typical = [
         [statistics.median(run[value] for one in found for run in one[place][1:]) for value in range(2)]
@@ -114,13 +144,3 @@ def _typical(trees: list[Path], folder: str, what: str, feed: Path, *more: int |
     for tree, (seconds, size) in zip(trees, typical, strict=True):
         click.echo(f"{what}, {tree}: {seconds:.2f} s of processor time, {size:,.0f} bytes of state", err=True)
     return typical
-
-
-def _said(tree: Path, folder: str, script: str, feed: Path, *more: int | str) -> Any:
-    """What a script prints that runs with the seriatim of a tree."""
-    path = os.pathsep.join([str(tree / "src"), folder])
-    command = [sys.executable, "-m", f"benchmarks.{script}", str(feed), str(_QUERIES), *map(str, more)]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
-    )
-    return json.loads(done.stdout)

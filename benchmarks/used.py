@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 from operator import sub
 from pathlib import Path
 
-__all__ = ["Used", "used"]
+__all__ = ["Used", "peaks", "used"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,26 @@ def used(server: int | None = None) -> Used:
         own.get(server, 0.0) + below(server) if server is not None else 0.0,
         own[me],
     )
+
+
+def peaks() -> tuple[float, float]:
+    """The most memory, in MB, that Spark's process has had so far, and the most that any living Python worker has had."""
+    children: defaultdict[int, list[int]] = defaultdict(list)
+    for process, fields in _read(Path("/proc")):
+        children[int(fields[1])].append(process)
+    jvms = [child for child in children[os.getpid()] if _name(Path(f"/proc/{child}")) == "java"]
+    below = [*jvms]
+    for process in below:
+        below += children[process]
+    return max(map(_peak, jvms), default=0.0), max(map(_peak, set(below) - set(jvms)), default=0.0)
+
+
+def _peak(process: int) -> float:
+    with suppress(OSError):  # it has just ended
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1000
+    return 0.0
 
 
 def _read(folder: Path) -> Iterator[tuple[int, list[str]]]:

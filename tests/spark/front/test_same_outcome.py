@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
+from examples.receipt import feed
 from examples.run import laid_out
 
+from seriatim.cli.commands import demo
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines import checkpoint
+from seriatim.runtime.pipelines.demo_feed import generate
 from seriatim.runtime.pipelines.run import run
 from seriatim.spark.front.chosen import why_apart
 from tests.delivered import table_of
+from tests.real.test_kraken import scrambled
 from tests.spark.receive.test_json_columns import ODD, PLAIN
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
+#: What an example says that needs stages of their own; without it its feed goes both ways.
+APART = ("process:", "clock:", "time:", "watermark:")
+NEVER_IN_ONE_STAGE = {
+    "feeds": "says what its numbers mean",
+    "quotes": "isn't of text files",
+    "shipments": "scans:read reads the messages",
+    "topic": "isn't of text files",
+}
 pytestmark = pytest.mark.usefixtures("spark")
 
 LOCATIONS = """
@@ -79,7 +95,7 @@ DESTINATIONS = {
 FORMATS = ("json", "parquet", "csv")
 
 
-def wide(folder):
+def wide(folder, _):
     """A pipeline of all that one stage takes, and feeds with every kind of odd row."""
     lines = [LOCATIONS]
     for number, (name, rest) in enumerate(DESTINATIONS.items()):
@@ -128,15 +144,42 @@ def put(folder, name, rows, end=b"\n"):
     os.utime(file, (moment, moment))
 
 
-def changes(folder):
-    laid_out("changes", folder)
+def example(name, *replaced):
+    """Lay an example out, without the lines for which its messages would go through stages of their own."""
+
+    def lay_out(folder, _):
+        laid_out(name, folder)
+        in_one_stage(folder / "pipeline.yaml", *replaced)
+
+    return lay_out
 
 
-def split(folder):
-    """The example that splits orders, without the code that looks prices up."""
-    laid_out("split-and-gather", folder)
-    file = folder / "pipeline.yaml"
-    file.write_text("\n".join(line for line in file.read_text().splitlines() if not line.startswith("process:")))
+def in_one_stage(file, *replaced):
+    text = "".join(line for line in file.read_text().splitlines(keepends=True) if not line.startswith(APART))
+    for before, after in replaced:
+        assert before in text
+        text = text.replace(before, after)
+    file.write_text(text)
+
+
+def first_project(folder, _):
+    shutil.copytree(files("seriatim.cli") / "project", folder, dirs_exist_ok=True)
+
+
+def demo_feed(folder, _):
+    demo._write(folder, generate(2_000, 7))
+    in_one_stage(folder / "pipeline.yaml")
+
+
+def kraken(folder, shared):
+    scrambled(shared, folder)
+    shutil.copy(EXAMPLES / "kraken" / "pipeline.yaml", folder)
+
+
+def receipt(folder, shared):
+    feed.write(feed.read(shared / "data/receipt.csv"), folder / "inbox")
+    shutil.copy(EXAMPLES / "receipt" / "pipeline.yaml", folder)
+    in_one_stage(folder / "pipeline.yaml")
 
 
 def outcome(folder):
@@ -163,18 +206,45 @@ def told(row):
     return json.dumps({name: value for name, value in row.items() if value is not None}, default=str, sort_keys=True)
 
 
-@pytest.mark.parametrize("lay_out", [wide, changes, split])
-def test_one_stage_brings_what_the_stages_bring_one_after_another(lay_out, tmp_path, monkeypatch):
+FEEDS = {
+    "wide": wide,
+    "changes": example("changes"),
+    "demo": demo_feed,
+    "kraken": kraken,
+    "orders": example("orders", (" AND margin > 0", "")),
+    "project": first_project,
+    "receipt": receipt,
+    "split-and-gather": example("split-and-gather"),
+}
+
+
+@pytest.mark.parametrize("lay_out", FEEDS.values(), ids=FEEDS)
+def test_one_stage_brings_what_the_stages_bring_one_after_another(lay_out, tmp_path, monkeypatch, request):
     found = {}
+    needs_data = lay_out in (kraken, receipt)
     for way, reason in (("front", None), ("apart", "a test")):
         folder = tmp_path / way
         folder.mkdir()
-        lay_out(folder)
+        lay_out(folder, request.getfixturevalue("shared") if needs_data else None)
         monkeypatch.chdir(folder)
         assert why_apart(load("pipeline.yaml")) is None
         monkeypatch.setattr(checkpoint, "why_apart", lambda _, reason=reason: reason)
         found[way] = outcome(folder)
+        monkeypatch.undo()
     assert found["front"].keys() == found["apart"].keys()
     for what, value in found["apart"].items():
         assert found["front"][what] == value, what
     assert sum(map(len, (rows for rows in found["front"].values() if isinstance(rows, list)))) > 5
+
+
+@pytest.mark.parametrize("name", sorted(file.parent.name for file in EXAMPLES.glob("*/pipeline.yaml")))
+def test_an_example_that_is_not_compared_cannot_go_both_ways(name, tmp_path, monkeypatch):
+    if name in FEEDS:
+        return
+    laid_out(name, tmp_path / name)
+    (tmp_path / name / "inbox").mkdir(exist_ok=True)
+    in_one_stage(tmp_path / name / "pipeline.yaml")
+    monkeypatch.chdir(tmp_path / name)
+    monkeypatch.setenv("QUOTES_DSN", "postgresql:///quotes")
+    monkeypatch.setenv("QUOTES_SCHEMA", "quotes")
+    assert NEVER_IN_ONE_STAGE[name] in why_apart(load("pipeline.yaml"))

@@ -67,6 +67,8 @@ _MOST_NUMBERS = 1_000_000
 _ABANDONED = "its destination was taken away"
 #: How many groups of a queue must have expired before they leave a bucket's index: they are written at once, as a run.
 LEAST_PUT_AWAY = 256
+#: Known keys are looked up among those of a call if there are that many times as many.
+_MANY = 8
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -908,14 +910,24 @@ def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints)
     """Find known keys and add new keys; return the rows of the groups in place of the numbers of keys."""
     if not len(keys):
         return known, group
-    known_rows = pc.index_in(keys, value_set=known.keys)
-    new = pc.is_null(known_rows).to_numpy(zero_copy_only=False)
+    rows = _places(keys, known.keys)
+    new = rows < 0
     count = int(new.sum())
-    rows = pc.fill_null(known_rows, 0).to_numpy().astype(np.int64)
     rows[new] = len(known.keys) + np.arange(count)
     if not count:
         return known, rows[group]
     return known.enrolled(keys.filter(pa.array(new)), kernel.new_state(policy, count)), rows[group]
+
+
+def _places(keys: pa.BinaryArray, known: pa.BinaryArray) -> Ints:
+    """The place of each key among the known ones, -1: it is new. All keys differ."""
+    if len(known) < _MANY * len(keys):
+        return pc.fill_null(pc.index_in(keys, value_set=known), -1).to_numpy().astype(np.int64)
+    # Arrow makes a table of the second array, which costs more than to look all of the known keys up in a small one.
+    rows = np.full(len(keys), -1, np.int64)
+    found = pc.index_in(known, value_set=keys)
+    rows[found.drop_null().to_numpy()] = np.flatnonzero(found.is_valid().to_numpy(zero_copy_only=False))
+    return rows
 
 
 def _moved(state: State, old: Ints, new: Ints) -> State:

@@ -97,13 +97,16 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     begun = isinstance(policy, Standard) and (not policy.finds_start or groups.has(Flag.BEGUN))
     begun = np.broadcast_to(begun, len(state))
     incarnations = known.incarnations()[rows]
+    keys = known.keys.take(pa.array(rows)).to_pylist()
+    by_operator = groups.has(Flag.SUSPENDED) & groups.has(Flag.BY_OPERATOR)
+    closing, unopened = groups.has(Flag.CLOSING), groups.has(Flag.UNOPENED)
     group_rows = []
     for row in range(len(state)):
         first_missing, last_missing = missing.get(row, (NOTHING, NOTHING))
         group_rows.append(
             {
                 "queue": name,
-                "group": known.keys[int(rows[row])].as_py().decode(),
+                "group": keys[row].decode(),
                 "state": str(_STATES[int(shown[row])]),
                 "since": _moment(since[row]),
                 "next": int(groups.next[row]) if begun[row] else None,
@@ -115,11 +118,9 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "incarnation": int(incarnations[row]),
                 "due_at": _moment(due[row]),
                 "late": int(late[row]),
-                "by_operator": bool(
-                    groups.flags[row] & (Flag.BY_OPERATOR | Flag.SUSPENDED) == Flag.BY_OPERATOR | Flag.SUSPENDED
-                ),
-                "closing": bool(groups.flags[row] & Flag.CLOSING),
-                "unopened": bool(groups.flags[row] & Flag.UNOPENED),
+                "by_operator": bool(by_operator[row]),
+                "closing": bool(closing[row]),
+                "unopened": bool(unopened[row]),
                 "restart_suspected": bool(suspected[row]),
                 "reason": _why(Reason(int(reason[row])), due[row]) if held[row] else "",
             }

@@ -83,7 +83,7 @@ class Resequencer(StatefulProcessor):
             return
         for frame in rows:
             packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
-            kinds.update(frame[KIND].dropna())
+            kinds.update(kind for kind in frame[KIND] if isinstance(kind, str))
             if COMMAND in kinds:
                 reports.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
@@ -93,7 +93,7 @@ class Resequencer(StatefulProcessor):
             tables = [self._tickets.stamped(table) for table in tables]
         at, now = now, self._now(now, timerValues)
         earlier, commands = in_calls(commands_in(reports))
-        before, decided = self._put_back(index, earlier, now, at)
+        before, decided = self._put_back(index, earlier, now, at) if earlier else ([], [])
         bucket = self._bucket(index, tables)
         obeyed = bucket.obey(commands, now, at) if commands else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
