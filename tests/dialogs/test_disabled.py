@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.operations import dialogs, identity, links, operator_log
-from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.doctor.box_checks import CHECKS
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 
 pytestmark = pytest.mark.dear

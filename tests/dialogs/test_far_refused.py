@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import dialogs, invariants, links
-from seriatim.operations.box_findings import CHECKS
+from seriatim.operations.doctor.box_checks import CHECKS
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 
 pytestmark = pytest.mark.dear

@@ -1,5 +1,7 @@
 """The page of figures has what the benchmark measured."""
 
+from __future__ import annotations
+
 from benchmarks.figures import PAGE, page, read_sections
 
 

@@ -1,5 +1,7 @@
 """The checks of `seriatim doctor` on a message box: one function for each finding, listed in `CHECKS`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 

@@ -1,5 +1,7 @@
 """`Finding`: the result of one check of `seriatim doctor`."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,5 +1,7 @@
 """The page that says what to do when, by its headings."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches

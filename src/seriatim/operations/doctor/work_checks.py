@@ -4,6 +4,8 @@ They look at what a person looks at when something stands still, in one statemen
 the work go on but somebody's hand.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 from collections.abc import Callable, Sequence
