@@ -42,6 +42,14 @@ def test_the_pythons_that_it_tries_run(script):
         assert script["run"](path, "-c", "import platform; print(platform.python_version())").strip() == version
 
 
+def test_a_step_that_hangs_is_ended_with_all_that_it_started(script, monkeypatch):
+    monkeypatch.setitem(script["run"].__globals__, "STEP_LIMIT_S", 1)
+    # A child that lives on would keep the output open, and this call with it.
+    waits = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import signal; signal.pause()'])"
+    with pytest.raises(click.ClickException, match="was ended after 1 s"):
+        script["run"]("python", "-c", waits)
+
+
 def test_each_environment_has_logs_of_its_own(script):
     names = ("3.13.0-highest-wheel", "3.13.0-lowest-direct-sdist")
     assert len({script["log_of"](Path(name), "demo") for name in names}) == 2
