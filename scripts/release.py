@@ -38,6 +38,9 @@ FROM_SOURCE = ("pyspark",)
 STEP_LIMIT_S = 2 * 3600
 #: What only the repository needs.
 NOT_PACKAGED = re.compile(r"(^|/)(\.git[a-z]*|__pycache__)(/|$)")
+#: What `seriatim docs` prints, and where the wheel has it.
+PAGES = ("docs/index.md", "docs/tutorials/", "docs/how-to/", "docs/reference/", "docs/explanation/")
+PACKED_PAGES = "seriatim/operations/pages/"
 #: A connection that was idle is asked before it is used again, by what not every version of the driver has.
 AFTER_A_REST = """
 import time
@@ -93,12 +96,13 @@ def missing(tracked: Sequence[str], wheel: set[str], sdist: set[str]) -> list[st
     package = {
         name.removeprefix("src/") for name in tracked if name.startswith("src/") and not NOT_PACKAGED.search(name)
     }
-    lacking = [f"the wheel lacks {name}" for name in sorted(package - wheel)]
+    packed = package | {PACKED_PAGES + name.removeprefix("docs/") for name in tracked if name.startswith(PAGES)}
+    lacking = [f"the wheel lacks {name}" for name in sorted(packed - wheel)]
     lacking += [f"the sdist lacks src/{name}" for name in sorted(package) if f"src/{name}" not in sdist]
     lacking += [
         f"the wheel has {name}, which isn't in the repository"
-        for name in sorted(wheel - package)
-        if name.startswith(("seriatim/", "pyspark_seriatim/")) and not name.startswith("seriatim/operations/pages/")
+        for name in sorted(wheel - packed)
+        if name.startswith(("seriatim/", "pyspark_seriatim/"))
     ]
     return lacking
 

@@ -56,10 +56,12 @@ def test_each_environment_has_logs_of_its_own(script):
 
 
 def test_a_file_that_one_of_them_lacks_is_named(script):
-    tracked = ["src/seriatim/a.py", "src/seriatim/box/b.sql", "src/seriatim/.gitignore", "README.md"]
+    tracked = ["src/seriatim/a.py", "src/seriatim/box/b.sql", "src/seriatim/.gitignore", "README.md", "docs/index.md"]
+    tracked += ["docs/how-to/c.md", "docs/decisions/0001-d.md"]
     wheel = {"seriatim/a.py", "seriatim/old.py", "seriatim/operations/pages/index.md", "seriatim-1.dist-info/METADATA"}
     assert script["missing"](tracked, wheel, {"src/seriatim/box/b.sql"}) == [
         "the wheel lacks seriatim/box/b.sql",
+        "the wheel lacks seriatim/operations/pages/how-to/c.md",
         "the sdist lacks src/seriatim/a.py",
         "the wheel has seriatim/old.py, which isn't in the repository",
     ]
