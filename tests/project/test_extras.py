@@ -120,6 +120,7 @@ import json, pathlib, re, sys
 from starlette.testclient import TestClient
 from seriatim.console import serving
 
+pathlib.Path("inbox").mkdir()
 pathlib.Path("shop.yaml").write_text('''
 name: shop
 receive: [{location: crm, source: {format: json, path: inbox}, promote: {customer: $.customer}}]

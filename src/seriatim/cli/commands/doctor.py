@@ -20,7 +20,9 @@ from seriatim.operations.what_to_do import advice
 from seriatim.pipeline.text.counted import counted
 
 _FINDING: Table[Finding] = Table(
-    "A finding", *json_only("name", "state", "found", "remedy", "page"), row="seriatim.operations.finding:Finding"
+    "A finding",
+    *json_only("name", "state", "found", "remedy", "page", "queue"),
+    row="seriatim.operations.finding:Finding",
 )
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",
