@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -23,16 +24,23 @@ from itertools import product
 from pathlib import Path
 
 import click
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "release"
 UNRELEASED = "## [Unreleased]\n"
-#: Those without a wheel anywhere: they are built from their source.
+RESOLUTIONS = ("lowest-direct", "highest")
+#: Those without a wheel anywhere: they are built from their source, once for all environments.
 FROM_SOURCE = ("pyspark",)
+#: Time after which a step is ended: something in it hangs.
+STEP_LIMIT_S = 2 * 3600
 #: What only the repository needs.
 NOT_PACKAGED = re.compile(r"(^|/)(\.git[a-z]*|__pycache__)(/|$)")
+#: What `seriatim docs` prints, and where the wheel has it.
+PAGES = ("docs/index.md", "docs/tutorials/", "docs/how-to/", "docs/reference/", "docs/explanation/")
+PACKED_PAGES = "seriatim/operations/pages/"
 #: A connection that was idle is asked before it is used again, by what not every version of the driver has.
 AFTER_A_REST = """
 import time
@@ -88,12 +96,13 @@ def missing(tracked: Sequence[str], wheel: set[str], sdist: set[str]) -> list[st
     package = {
         name.removeprefix("src/") for name in tracked if name.startswith("src/") and not NOT_PACKAGED.search(name)
     }
-    lacking = [f"the wheel lacks {name}" for name in sorted(package - wheel)]
+    packed = package | {PACKED_PAGES + name.removeprefix("docs/") for name in tracked if name.startswith(PAGES)}
+    lacking = [f"the wheel lacks {name}" for name in sorted(packed - wheel)]
     lacking += [f"the sdist lacks src/{name}" for name in sorted(package) if f"src/{name}" not in sdist]
     lacking += [
         f"the wheel has {name}, which isn't in the repository"
-        for name in sorted(wheel - package)
-        if name.startswith(("seriatim/", "pyspark_seriatim/")) and not name.startswith("seriatim/operations/pages/")
+        for name in sorted(wheel - packed)
+        if name.startswith(("seriatim/", "pyspark_seriatim/"))
     ]
     return lacking
 
@@ -144,18 +153,28 @@ def run(*words: str | Path, cwd: Path = ROOT, log: Path | None = None, **environ
         environment: variables in addition to those of this process.
 
     Raises:
-        Failed: it exits with another code than 0; with the end of its output.
+        Failed: it exits with another code than 0, or not within `STEP_LIMIT_S`; with the end of its output.
     """
     beside = Path(sys.executable).parent / words[0]
     command = [str(beside if beside.exists() else words[0]), *map(str, words[1:])]
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")} | environment
-    ended = subprocess.run(command, cwd=cwd, env=own, capture_output=True, text=True, check=False)
+    # In a session of its own: what hangs is ended with all that it has started.
+    started = subprocess.Popen(
+        command, cwd=cwd, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        printed, told = started.communicate(timeout=STEP_LIMIT_S)
+        how = f"exits with {started.returncode}"
+    except subprocess.TimeoutExpired:
+        os.killpg(started.pid, signal.SIGKILL)
+        printed, told = started.communicate()
+        how = f"was ended after {STEP_LIMIT_S} s"
     if log is not None:
-        log.write_text(ended.stdout + ended.stderr, encoding="utf-8")
-    if ended.returncode:
-        end = "\n".join((ended.stdout + ended.stderr).strip().splitlines()[-30:])
-        raise Failed(f"{' '.join(map(str, words))} exits with {ended.returncode}:\n{end}")
-    return ended.stdout
+        log.write_text(printed + told, encoding="utf-8")
+    if started.returncode:
+        end = "\n".join((printed + told).strip().splitlines()[-30:])
+        raise Failed(f"{' '.join(map(str, words))} {how}:\n{end}")
+    return printed
 
 
 def build(clone: Path, into: Path) -> tuple[Path, Path]:
@@ -170,6 +189,17 @@ def build(clone: Path, into: Path) -> tuple[Path, Path]:
     return wheel, sdist
 
 
+def build_needed(needed: Sequence[str], into: Path) -> None:
+    """Build a wheel of each version that an environment takes of those without one."""
+    into.mkdir()
+    wanted = into / "wanted.txt"
+    wanted.write_text("\n".join(one for one in needed if Requirement(one).name in FROM_SOURCE), encoding="utf-8")
+    for resolution in RESOLUTIONS:
+        options = ("--no-config", "--no-deps", "--no-header", "--no-annotate", "--resolution", resolution)
+        versions = run("uv", "pip", "compile", *options, wanted).split()
+        run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", into, *versions)
+
+
 def log_of(folder: Path, step: str) -> Path:
     """Where the output of a step goes; the name of an environment begins with a version, whose points are no suffix."""
     return folder.with_name(f"{folder.name}.{step}.log")
@@ -178,21 +208,10 @@ def log_of(folder: Path, step: str) -> Path:
 def install(python: str, artifact: Path, resolution: str, extras: str, needed: Sequence[str], folder: Path) -> None:
     """Make an empty environment with one of them. What it `needed` is named, so that ``lowest-direct`` takes the lowest of it."""
     run("uv", "venv", "--no-config", "--no-python-downloads", "--python", python, folder)
-    from_source = FROM_SOURCE if artifact.suffix == ".whl" else (*FROM_SOURCE, "seriatim")
+    options = ("--no-config", "--python", folder, "--resolution", resolution, "--only-binary", ":all:")
+    own_source = () if artifact.suffix == ".whl" else ("--no-binary", "seriatim")
     run(
-        *(
-            "uv",
-            "pip",
-            "install",
-            "--no-config",
-            "--python",
-            folder,
-            "--resolution",
-            resolution,
-            "--only-binary",
-            ":all:",
-        ),
-        *(word for name in from_source for word in ("--no-binary", name)),
+        *("uv", "pip", "install", *options, *own_source, "--find-links", BUILD / "needed"),
         *(f"seriatim[{extras}] @ {artifact.as_uri()}", *needed),
         log=log_of(folder, "install"),
     )
@@ -249,7 +268,8 @@ def main(*, tag: bool, suite: bool) -> None:
     for line in licences(clone):
         click.echo(f"vendored: {line}")
     readme = (clone / "README.md").read_text(encoding="utf-8")
-    ways = [*product(pythons(fits).items(), ("lowest-direct", "highest"), (wheel, sdist))]
+    build_needed(needed, BUILD / "needed")
+    ways = [*product(pythons(fits).items(), RESOLUTIONS, (wheel, sdist))]
     for number, ((python, path), resolution, artifact) in enumerate(ways, 1):
         name = f"{python}-{resolution}-{'wheel' if artifact is wheel else 'sdist'}"
         click.echo(f"{number} of {len(ways)}: {name} …")

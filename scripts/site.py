@@ -26,6 +26,9 @@ SECTIONS = {
     "Examples": "examples",
     "Decisions": "docs/decisions",
 }
+#: Pages with so many words that the search would find them first, whatever is asked.
+UNSEARCHED = ("CHANGELOG.md", "ARCHITECTURE.md")
+_UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 _LINK = re.compile(r"(!?\[[^\]\n]*\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 
@@ -48,7 +51,8 @@ def lay_out(stage: Path) -> None:
                 _copy(target, stage / target.relative_to(ROOT))
         place = stage / _place(page)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(_LINK.sub(partial(_to_page, page), text), encoding="utf-8")
+        head = _UNSEARCHED if page.name in UNSEARCHED else ""
+        place.write_text(head + _LINK.sub(partial(_to_page, page), text), encoding="utf-8")
 
 
 def _targets(page: Path, text: str) -> Iterator[Path]:

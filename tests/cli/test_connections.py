@@ -14,6 +14,7 @@ from seriatim.box.views import group_standing
 from seriatim.cli.main import main
 from seriatim.operations import connections, operator_log
 from tests.box.console import BY, define, publish
+from tests.console.conftest import Client
 from tests.databases import box_with
 
 box = box_with(define)
@@ -46,6 +47,8 @@ def test_the_forgotten_transaction_is_named_and_ended(box, forgotten):
     assert "an idle transaction has held it for " in shown
     assert f"(process {pid}, a notebook" in shown
     assert f"seriatim connection end {pid}" in shown
+    page = Client(box).get("/groups/shop/c1").text
+    assert 'href="/connections">Show the connections, and end one</a>' in page
     (listed,) = [one for one in json.loads(called(box, "connections", "--json").stdout) if one["pid"] == int(pid)]
     assert (listed["name"], listed["state"], listed["locks"]) == ("a notebook", "idle in transaction", 1)
     told = called(box, "connections", "end", pid, "--reason", "it was forgotten").stdout

@@ -9,6 +9,7 @@ import pytest
 import seriatim as sq
 from seriatim.operations import messages as message_operations
 from seriatim.operations.box_status import box_status
+from seriatim.operations.operator_log import operator_log
 
 FILE = """
 locations: {crm: {last_number: 999}}
@@ -130,8 +131,12 @@ def test_queues_and_a_queue(box, call, file):
     told = json.loads(call("queue", "show", "fulfilment", "--json").stdout)
     assert told["definition"]["policy"]["hole_timeout"] == 100.0
     assert (told["enabled"], told["subscriptions"]) == (False, {"orders": "started"})
-    assert call("queue", "on", "fulfilment").stdout == "turned on queue fulfilment\n"
+    on = call("queue", "on", "fulfilment", "--reason", "mended").stdout
+    assert on == "turned on queue fulfilment\n"
     assert call("queue", "on", "fulfilment").stdout == "nothing to change\n"
+    logged = [(one.action, one.queue, one.reason) for one in operator_log(box)]
+    off = ("turn_off", "on request")
+    assert logged == [("turn_on", "fulfilment", "mended"), (off[0], "archive", off[1]), (off[0], "fulfilment", off[1])]
     assert "did you mean 'fulfilment'?" in call("queue", "on", "fulfilmnt", code=2).stderr
     publish(box, 9)
     with box.session() as tx:

@@ -13,6 +13,7 @@ from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, faults, groups, queues
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
+from seriatim.testing.work import work_off
 from tests.box.console import TRANSIENT, define, failing, publish
 from tests.console.conftest import Client
 from tests.console.story import ADDRESS, orders, shop, stop
@@ -174,6 +175,27 @@ def test_a_message_that_waits_by_itself_is_retried_on_its_page(box):
     assert "What helps" not in client.get(f"/messages/{message_id}").text
     with box.session() as tx:
         assert [one.message_id for one in tx.receive("shop", limit=1)] == [message_id]
+
+
+def test_a_message_that_failed_by_itself_before_a_gate_is_skipped_on_its_page(box):
+    box.define(
+        sq.MessageType("request", properties={"customer": "string"}),
+        sq.Queue("work", sq.Unordered(), group="customer", gate=sq.Gate("out"), retry=sq.Retry(1)),
+        sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal"),
+        sq.Subscription("requests", where="type = 'request'", to="work"),
+    )
+    message = sq.Message(type="request", context={"customer": "c"})
+    box.publish(message)
+
+    def handler(one, tx):
+        raise sq.Business("it has no price")
+
+    work_off(box, "work", handler, fails=True)
+    client, address = Client(box), f"/messages/{message.message_id}"
+    assert "for an operator: its handler failed for good, handed out 1 time before" in client.get(address).text
+    assert posted(client, address, "message.skip").status_code == 303
+    assert [letter.message_id for letter in dead_letters.dead_letters(box, queue="work")] == [message.message_id]
+    assert "message.skip" not in client.get(address).text
 
 
 # ---- many

@@ -11,13 +11,14 @@ import psycopg
 import pytest
 from click.testing import CliRunner
 
+import seriatim as sq
 from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
 from seriatim.kernel.operators.fault import FaultKind
-from seriatim.operations import groups
-from tests.box.console import define, failing, publish, rows
+from seriatim.operations import groups, queues
+from tests.box.console import BY, define, failing, publish, rows
 from tests.console.conftest import NASTY, Client, fill
 from tests.databases import box_with
 
@@ -157,6 +158,17 @@ def test_the_first_page_begins_with_what_needs_a_hand(box):
     assert 'href="/groups?state=suspended">Show them, and resume</a>' in before
     assert "<strong>unrouted</strong>: " in before
     assert page.index("The law of conservation holds") > page.index("</table>")  # a small line, while it holds
+
+
+def test_a_queue_that_is_off_or_full_has_a_link_too(box):
+    define(box, max_messages=2)
+    publish(box, 1, 2)
+    box.define(sq.Queue("idle", sq.Unordered()))
+    queues.turn_off(box, "idle", **BY)
+    page = Client(box).get("/").text
+    assert 'href="/queues/idle">Show it, and turn it on</a>' in page
+    assert 'href="/queues/shop">Show it</a>' in page
+    assert "Show it, and turn it on" not in Client(box).get("/queues/idle").text
 
 
 def test_nothing_needs_a_hand_in_an_empty_box(box):

@@ -56,6 +56,7 @@ def test_a_queue_without_groups_tells_its_failed_messages(box):
     assert "1 message failed for good" in page
     assert "status=faulted" in page
     assert "<h2>Groups</h2>" not in page
+    assert 'href="/messages?status=faulted">Show them, and retry</a>' in Client(box).get("/").text
 
 
 @pytest.mark.parametrize(("action", "more"), [("suspend", {}), ("reset", {"next": "7"})])

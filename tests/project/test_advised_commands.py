@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from seriatim.operations import pages
 from tests.advice import advised, incomplete
 
 SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
@@ -41,3 +43,15 @@ def test_each_command_in_a_text_is_one():
                     wrong.append(f"{path.relative_to(SOURCE)}:{line}: {one}: {why}")
     assert not wrong, "\n".join(wrong)
     assert count > 150
+
+
+def test_each_page_that_a_text_advises_is_there():
+    named = {
+        name
+        for path in SOURCE.rglob("*")
+        if path.suffix in (".py", ".html", ".md")
+        for name in re.findall(r"seriatim docs ([a-z][a-z0-9/-]*)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    for name in named:
+        pages.page(name)

@@ -109,6 +109,34 @@ for words in (["--help"], ["queues"], ["groups"], ["doctor", "--all"], ["group",
 print(json.dumps({"received": received, "handled": handled, "told": told, "loaded": sorted(sys.modules)}))
 """
 
+IMPORT_A_FACE = IMPORT_ALL.replace(
+    "walk(seriatim)\nfrom seriatim import *", "walk(importlib.import_module(sys.argv[1]))"
+)
+#: The rooms through which people and machines see a box, each with its own extra.
+FACES = {"console": "console", "http": "http", "metrics": "metrics", "tracing": "otel"}
+
+LOOK_WITHOUT_SPARK = """
+import json, pathlib, re, sys
+from starlette.testclient import TestClient
+from seriatim.console import serving
+
+pathlib.Path("inbox").mkdir()
+pathlib.Path("shop.yaml").write_text('''
+name: shop
+receive: [{location: crm, source: {format: json, path: inbox}, promote: {customer: $.customer}}]
+route: [{to: out, resequence: {policy: fifo, group: customer}, deliver: {format: json, path: out}}]
+''')
+told = {}
+dsn, schema = sys.argv[1:]
+with serving.opened(dsn, schema, reads_only=True) as box:
+    server = serving.server_of(box, listen="127.0.0.1:0", needs_token=False, pipelines=[pathlib.Path("shop.yaml")])
+    client = TestClient(server.config.app, base_url=server.address)
+    for path in ("/", "/queues", "/pipelines"):
+        page = client.get(path)
+        told[path] = (page.status_code, re.sub("<[^>]*>", "", page.text))
+print(json.dumps(told))
+"""
+
 USE_WHAT_IS_MISSING = """
 import json, os, pathlib
 from click.testing import CliRunner
@@ -158,6 +186,26 @@ def test_only_the_rooms_on_spark_need_an_extra(tmp_path):
     assert not {name.split(".")[0] for name in found["loaded"]} & {one.split(".")[0] for one in EXTRA_PACKAGES} - {
         "google"
     }
+
+
+@pytest.mark.dear
+@pytest.mark.parametrize(("face", "extra"), FACES.items())
+def test_a_face_needs_no_extra_but_its_own(face, extra, tmp_path):
+    absent = [name for name in EXTRA_PACKAGES if not any(f"{own}.".startswith(f"{name}.") for own in EXTRAS[extra])]
+    ran = run_without(absent, ["-c", IMPORT_A_FACE, f"seriatim.{face}"], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)["told"]
+    assert {name: text for name, text in told.items() if text} == {}
+    assert told
+
+
+def test_the_console_shows_the_box_without_spark_and_says_what_is_missing(box, tmp_path):
+    absent = [name for name in EXTRA_PACKAGES if name not in EXTRAS["console"]]
+    ran = run_without(absent, ["-c", LOOK_WITHOUT_SPARK, box.dsn, box.schema], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert {path: code for path, (code, _) in told.items()} == dict.fromkeys(told, 200)
+    assert "pip install &#34;seriatim[spark]&#34;" in told["/pipelines"][1]
 
 
 def test_the_box_its_workers_and_the_commands_work_without_extras(box, tmp_path):

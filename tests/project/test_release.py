@@ -42,16 +42,26 @@ def test_the_pythons_that_it_tries_run(script):
         assert script["run"](path, "-c", "import platform; print(platform.python_version())").strip() == version
 
 
+def test_a_step_that_hangs_is_ended_with_all_that_it_started(script, monkeypatch):
+    monkeypatch.setitem(script["run"].__globals__, "STEP_LIMIT_S", 1)
+    # A child that lives on would keep the output open, and this call with it.
+    waits = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import signal; signal.pause()'])"
+    with pytest.raises(click.ClickException, match="was ended after 1 s"):
+        script["run"]("python", "-c", waits)
+
+
 def test_each_environment_has_logs_of_its_own(script):
     names = ("3.13.0-highest-wheel", "3.13.0-lowest-direct-sdist")
     assert len({script["log_of"](Path(name), "demo") for name in names}) == 2
 
 
 def test_a_file_that_one_of_them_lacks_is_named(script):
-    tracked = ["src/seriatim/a.py", "src/seriatim/box/b.sql", "src/seriatim/.gitignore", "README.md"]
+    tracked = ["src/seriatim/a.py", "src/seriatim/box/b.sql", "src/seriatim/.gitignore", "README.md", "docs/index.md"]
+    tracked += ["docs/how-to/c.md", "docs/decisions/0001-d.md"]
     wheel = {"seriatim/a.py", "seriatim/old.py", "seriatim/operations/pages/index.md", "seriatim-1.dist-info/METADATA"}
     assert script["missing"](tracked, wheel, {"src/seriatim/box/b.sql"}) == [
         "the wheel lacks seriatim/box/b.sql",
+        "the wheel lacks seriatim/operations/pages/how-to/c.md",
         "the sdist lacks src/seriatim/a.py",
         "the wheel has seriatim/old.py, which isn't in the repository",
     ]

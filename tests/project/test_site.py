@@ -24,6 +24,11 @@ QUESTIONS = {
     "a job ran twice": "how-to/unique-jobs",
     "how do I receive in Java": "how-to/receive-from-sql",
     "my box was restored from a backup": "how-to/move-a-box",
+    "my messages are stuck": "how-to/what-to-do-when",
+    "how do I retry failed jobs": "how-to/mend-a-group",
+    "what happens when a worker crashes": "reference/worker",
+    "is it safe to upgrade": "how-to/run-it-for-good",
+    "can I use it without Docker": "how-to/install",
 }
 #: Asks the site's own search, as its page does.
 ASK = """async ([worker, questions]) => {
@@ -109,6 +114,7 @@ def test_a_question_in_users_words_finds_its_answer(site, served):
         # The page itself, or the table of what users ask, which leads to it.
         assert any(answer in place or place == "docs/#what-happens-to-me" for place in places), (question, places)
         assert f"({answer}.md" in answers
+        assert not any(place.startswith("CHANGELOG") for place in places)  # it has every word
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium isn't here")

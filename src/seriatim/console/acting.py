@@ -178,6 +178,13 @@ def _retry(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     return Done(f"message {name}: retry", ("messages", name), {"done": retried.operation_id})
 
 
+def _skip(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
+    """A message that was faulted by itself: its group goes on behind it."""
+    name = form.get("name", "")
+    done = groups.skip_message(box, form.get("queue", ""), form.get("group", ""), message=name, **by)
+    return Done(f"message {name}: skip", ("messages", name), {"done": done.operation_id})
+
+
 def _requeue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     number = _number("the dead letter", form.get("name", ""))
     done = dead_letters.requeue(box, number, **by)
@@ -217,6 +224,7 @@ _NAMED: Mapping[str, tuple[str, Callable[..., Done]]] = {
     "connection.end": ("switch", _named(connections.end, "connection {name}: ended", "connections", number="the connection")),
     "unrouted.resubmit": ("mend", _resubmit),
     "message.retry": ("mend", _retry),
+    "message.skip": (VERBS[Action.SKIP_MESSAGE].role, _skip),
     "letter.requeue": ("mend", _requeue),
     "letter.delete": ("discard", _named(_delete, "dead letter {name}: deleted", "dead-letters", number="the dead letter")),
     "instance.suspend": ("mend", _named(instances.suspend, "instance {name}: suspend", "instances", number="the instance")),

@@ -21,6 +21,8 @@ _MENDED: Mapping[str, tuple[Sequence[str | Mapping[str, str]], str]] = {
     "set aside": (("messages", {"status": "invalid"}), "Show what is invalid"),
     "dialogs": (("dialogs",), "Show them"),
     "far dialogs": (("dialogs", {"unanswered": "1m"}), "Show them"),
+    "queues off": (("queues",), "Show it, and turn it on"),
+    "queues full": (("queues",), "Show it"),
     "oldest": (("messages",), "Show the messages"),
     "at work": (("workers",), "Show the workers"),
     "workers": (("workers",), "Show them"),
@@ -43,6 +45,10 @@ def row(
     if finding.name == "unrouted" and not asked.may("see-bodies"):
         finding = replace(finding, found="there are messages that no queue has")
     to, label = _MENDED.get(finding.name, (None, ""))
+    if finding.queue is not None and finding.name == "faulted":  # messages of queues without groups
+        to = ("messages", {"status": "faulted"})
+    elif finding.queue is not None:
+        to = None if queue is not None else ("queues", finding.queue)  # the page of a queue is where it is mended
     if to is not None and queue is not None and to[0] in _BY_QUEUE:
         to = (to[0], {**(to[1] if len(to) > 1 and isinstance(to[1], Mapping) else {}), "queue": queue})
     return finding, to, label

@@ -34,6 +34,8 @@ class Mending:
     groups: Sequence[OfGroup] = field(default=())
     #: The queues in which it is faulted by itself, or waits for its next attempt.
     alone: Sequence[str] = field(default=())
+    #: The queues and groups in which it is faulted by itself, and can be skipped.
+    skipped: Sequence[tuple[str, str]] = field(default=())
     letters: Sequence[DeadLetter] = field(default=())
 
     def __bool__(self) -> bool:
@@ -43,17 +45,19 @@ class Mending:
 def mending_of(asked: Asked, message: Stored, places: Sequence[Placed]) -> Mending:
     if not (asked.may("mend") or asked.may("discard")):
         return Mending()
-    found, alone = [], []
+    found, alone, skipped = [], [], []
     for one in places[:_MOST]:
         if one.queue is None or one.status not in _STOPS:
             continue
         if one.group is None or not _has_state(asked, one.queue, one.group):
             if (one.status == "faulted" or _waits(asked, one)) and asked.may("mend"):
                 alone.append(one.queue)
+                if one.status == "faulted" and one.group is not None:
+                    skipped.append((one.queue, one.group))
         elif (stopped := _of_group(asked, one.queue, one.group, message.message_id)) is not None:
             found.append(stopped)
     is_dead = any(one.status == "dead" for one in places)
-    return Mending(found, alone, dead_letters.of_message(asked.box, message) if is_dead else ())
+    return Mending(found, alone, skipped, dead_letters.of_message(asked.box, message) if is_dead else ())
 
 
 def _waits(asked: Asked, one: Placed) -> bool:

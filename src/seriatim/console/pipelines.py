@@ -8,10 +8,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from seriatim.errors import MissingExtra, NotFound, SeriatimError, UsageError, shown
 from seriatim.extras import need
-from seriatim.operations.pipelines.found import FoundPipeline
+
+if TYPE_CHECKING:  # it imports Spark, which may be missing
+    from seriatim.operations.pipelines.found import FoundPipeline
 
 
 class Pipelines:

@@ -410,6 +410,8 @@ def _further(
         case "done":
             by = f", by {traced.done_by}" if traced.done_by else ""
             yield traced.since, StepKind.DONE, f"done{by}{tried}"
+        case "faulted":
+            yield None, StepKind.WAITS, f"for an operator: its handler failed for good{tried}"
         case _:
             yield traced.since, StepKind.SET_ASIDE, f"{traced.status}: {traced.reason}{why}{tried}"
 

@@ -20,7 +20,7 @@ from seriatim.pipeline.text.counted import counted
 
 _FINDING: Table[Finding] = Table(
     "A finding",
-    *json_only("name", "state", "found", "remedy", "page"),
+    *json_only("name", "state", "found", "remedy", "page", "queue"),
     row="seriatim.operations.doctor.finding:Finding",
 )
 EXAMINED: Table[dict[str, object]] = Table(

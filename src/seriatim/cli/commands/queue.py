@@ -168,17 +168,19 @@ def _set(
 
 
 @queue.command("on")
+@may_say_why
 @changes
-def on(box: MessageBox, *names: str) -> list[Change]:
+def on(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Turn queues on: they hand messages out."""
-    return queues.turn_on(box, *names)
+    return queues.turn_on(box, *names, **why())
 
 
 @queue.command("off")
+@may_say_why
 @changes
-def off(box: MessageBox, *names: str) -> list[Change]:
+def off(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Turn queues off: they accept messages, but hand none out."""
-    return queues.turn_off(box, *names)
+    return queues.turn_off(box, *names, **why())
 
 
 @queue.command("activation")

@@ -8,6 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.definitions.change import Change
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.why import Why, may_say_why
 from seriatim.operations import subscriptions
 
 
@@ -17,17 +18,19 @@ def subscription() -> None:
 
 
 @subscription.command("start")
+@may_say_why
 @changes
-def start(box: MessageBox, *names: str) -> list[Change]:
+def start(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Start subscriptions: they collect messages and hand them out, in order, beginning with those collected before."""
-    return subscriptions.start(box, *names)
+    return subscriptions.start(box, *names, **why())
 
 
 @subscription.command("stop")
+@may_say_why
 @changes
-def stop(box: MessageBox, *names: str) -> list[Change]:
+def stop(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Stop subscriptions: they go on collecting messages, but hand none out."""
-    return subscriptions.stop(box, *names)
+    return subscriptions.stop(box, *names, **why())
 
 
 @subscription.command("unenlist")

@@ -27,6 +27,7 @@ class Finding:
         found: the result, one line.
         remedy: what to do; empty if nothing has to be done.
         page: the place in the documents that says more; empty if nothing has to be done.
+        queue: the queue to look at first, if the finding isn't about groups or the box; else None.
     """
 
     name: str
@@ -34,3 +35,4 @@ class Finding:
     found: str
     remedy: str = ""
     page: str = ""
+    queue: str | None = None

@@ -106,10 +106,10 @@ def _faulted(work: Work) -> Finding:
     told = _listed(
         [f"queue {one.queue!r}: {counted(one.faulted, 'message')} (each stops itself alone)" for one in having]
     )
-    if found.state is not State.OK:
-        return replace(found, found=f"{found.found}; {told}")
     remedy = f"{command('messages', 'list', queue=having[0].queue, status='faulted')}; then retry or delete them"
-    return replace(found, state=State.WRONG, found=told, remedy=remedy)
+    if found.state is not State.OK:
+        return replace(found, found=f"{found.found}; {told}", remedy=f"{found.remedy}; of the messages: {remedy}")
+    return replace(found, state=State.WRONG, found=told, remedy=remedy, queue=having[0].queue)
 
 
 def _faulted_groups(work: Work) -> Finding:
@@ -342,8 +342,9 @@ def _off(work: Work) -> Finding:
         return Finding("queues off", State.OK, "all queues are on")
     told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in off]
     having = [one for one in off if _there(one)]
-    remedy = command("queue", "on", *(one.queue for one in (having or off)[:_MOST]))
-    return Finding("queues off", State.WRONG if having else State.WARNING, _listed(told), remedy)
+    helped = [one.queue for one in (having or off)[:_MOST]]
+    state = State.WRONG if having else State.WARNING
+    return Finding("queues off", state, _listed(told), command("queue", "on", *helped), queue=helped[0])
 
 
 def _full(work: Work) -> Finding:
@@ -352,7 +353,7 @@ def _full(work: Work) -> Finding:
         return Finding("queues full", State.OK, "no queue is full")
     told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in full]
     remedy = f"{command('groups', queue=full[0].queue)}; if none of them is stopped, start more workers"
-    return Finding("queues full", State.WRONG, _listed(told), remedy)
+    return Finding("queues full", State.WRONG, _listed(told), remedy, queue=full[0].queue)
 
 
 def _oldest(work: Work) -> Finding:
