@@ -10,6 +10,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.http.reading import checked
+from seriatim.operations import groups
 from seriatim.operations.tokens import create_token, revoke_token
 from tests.http.conftest import waiting
 from tests.http.test_messages import told
@@ -82,7 +83,8 @@ def test_a_lease_ends_by_each_verb(face):
         ("complete", {"more": 1}),
         ("renew", {"lease": "1 year"}),
     ):
-        call(face, delivery, verb, 422, **body)
+        assert f"schema {face.box.schema}" not in call(face, delivery, verb, 422, **body)["detail"]
+    assert call(face, delivery, "complete", 422, through=9)["remedy"] == "from 1 to 1"
     told(face.post(f"{ORDERS}/x/complete", json={}), 404)
     told(face.post("/v1/queues/other/deliveries", json={}), 403)
 
@@ -117,6 +119,50 @@ def test_bodies_of_each_kind_and_size(face):
     assert answer.status_code == 200
     assert answer.content == large
     told(face.get(four["dataref"].replace("/4/", "/5/")), 422)
+
+
+def test_bodies_between_those_of_a_run_are_as_they_were_published(face):
+    """Small ones come with their messages, others after them: each is at its place, also when the attempt is repeated."""
+    sizes = [10, 100_000, 2**20, 20, 2**20 + 1, 9000]
+    bodies = [b"%d" % n * (size // len(b"%d" % n)) for n, size in enumerate(sizes)]
+    face.box.publish([order(n, body=body, content_type="text/plain") for n, body in enumerate(bodies)])
+    delivery = taken(face, attempt_id="a1")
+    assert taken(face, attempt_id="a1") == delivery
+    assert [one.get("data", "").encode() for one in delivery["messages"]] == [
+        body if len(body) <= 2**20 else b"" for body in bodies
+    ]
+    assert face.get(delivery["messages"][4]["dataref"]).content == bodies[4]
+    call(face, delivery, "complete", through=2)
+    told(face.get(delivery["messages"][4]["dataref"].replace("/5/", "/1/")), 410)
+    assert [one.get("data", "").encode() for one in taken(face, attempt_id="a1")["messages"]][:2] == bodies[2:4]
+
+
+def test_a_set_comes_whole_and_the_bodies_beyond_the_limit_by_themselves(face):
+    face.box.define(
+        sq.MessageType("set", properties={"customer_id": "string", "n": "long"}),
+        sq.Queue("orders", policy=sq.UnitOfWork(size=10), group="customer_id", sequence="n"),
+        sq.Subscription("set", "type = 'set'", "orders"),
+    )
+    body = b"x" * 2**20
+    face.box.publish(
+        [
+            sq.Message(type="set", context={"customer_id": "s", "n": n}, body=body, content_type="text/plain")
+            for n in range(1, 11)
+        ]
+    )
+    messages = taken(face, max_bytes=1000)["messages"]
+    assert ["data" in one for one in messages] == [True] * 8 + [False] * 2
+    assert face.get(messages[9]["dataref"]).content == body
+
+
+def test_a_body_that_was_edited_is_the_edited_one(face):
+    face.box.publish([order(n, body=b"{}") for n in range(2)])
+    call(face, taken(face), "fail", at=1, kind="business", error="no")
+    mended = b'"' + b"m" * 2**20 + b'"'
+    groups.retry(face.box, "orders", "c1", body=mended, actor="me", reason="a test")
+    (one,) = taken(face, wait=10)["messages"]
+    assert "data" not in one
+    assert face.get(one["dataref"]).content == mended
 
 
 def test_a_run_ends_before_it_is_too_large(face):

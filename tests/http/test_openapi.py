@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import string
+from collections import Counter
+from decimal import Decimal
 from urllib.parse import quote
 
 import httpx
@@ -12,6 +14,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from scripts.openapi_file import FILE
 
+from seriatim.http import reading
+from seriatim.http.declared import SCHEMAS
 from seriatim.http.openapi import document, openapi
 from tests.databases import fresh_box
 from tests.http.conftest import fill, serving, with_roles
@@ -187,6 +191,38 @@ class Requests:
 
 
 @pytest.mark.soak
+def test_what_the_quick_check_accepts_the_validator_accepts():
+    """Each schema with values that fit it, nearly, or not at all."""
+    chance, accepted = random.Random(seed()), Counter()
+    pieces = [None, True, 0, -1, 1.5, Decimal("1.5"), "", "x", "1.0", "30s", "x" * 2000, [], {}, [{}], {"type": "x"}]
+    names = [
+        "type",
+        "body",
+        "context",
+        "message_id",
+        "specversion",
+        "id",
+        "source",
+        "limit",
+        "publish",
+        "at",
+        "error",
+        "extra",
+    ]
+    for name in SCHEMAS:
+        for _ in range(300):
+            value = {chance.choice(names): chance.choice(pieces) for _ in range(chance.randrange(6))}
+            value["context"] = {"customer": chance.choice(pieces)}
+            value = chance.choice(
+                [value, [value, value], {"publish": [value]}, {**value, "type": "x"}, chance.choice(pieces)]
+            )
+            if reading._quick(name)(value):
+                assert reading._validator(name).is_valid(value), (name, value)
+                accepted[name] += 1
+    assert accepted["Message"] > 10
+    assert accepted["MessageOrMessages"] > 10
+
+
 def test_mutated_requests_get_no_500_and_lose_nothing(databases, figures):
     chance, statuses = random.Random(seed()), {}
     with fresh_box(databases, fill) as box, serving(with_roles(box)) as face:

@@ -14,9 +14,11 @@ from typing import Any, cast
 
 from seriatim.aio.lease import AsyncTakenLease
 from seriatim.box.box import MessageBox
+from seriatim.box.leases.bodies import Bodies
 from seriatim.box.leases.calls import LeaseCalls
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
+from seriatim.box.messages.received import LEFT_OUT
 from seriatim.box.operators.tokens import find
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
@@ -32,6 +34,8 @@ from seriatim.http.reading import as_text, checked, items, json_of, members, per
 from seriatim.listening.bodies import Gone
 from seriatim.pipeline.types.message import Message
 
+#: A larger body is fetched by a request of its own.
+_BODIES = Bodies(LARGEST_INLINE, MOST_BYTES)
 #: Bytes of a large body that are read at once.
 _PIECE = 2**20
 #: A caller that finds the server ending comes again after this time, seconds.
@@ -48,17 +52,17 @@ async def receive(asked: Asked, caller: Caller) -> Answer:
         wanted.get("attempt_id"), wanted.get("max_bytes", MOST_BYTES),
     )  # fmt: skip
     try:
-        lease = await asked.while_there(_taken(asked, caller, options, wait_s))
+        told = await asked.while_there(_taken(asked, caller, options, wait_s))
     except Superseded:  # a later call has the attempt, and its place
-        lease = None
-    return Answer(204) if lease is None else Answer(200, _told(asked, lease))
+        told = None
+    return Answer(204) if told is None else Answer(200, told)
 
 
-async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) -> TakenLease | None:
+async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) -> bytes | None:
     """Look, and wait for the next look, until there is a lease, or the time is over."""
     box, loop = caller.box, asyncio.get_running_loop()
     lines = box.lines
-    door, until = Door(box.sync.access, _principal(caller)), loop.time() + wait_s
+    door, until = Door(box.sync.access, _principal(caller), _BODIES), loop.time() + wait_s
     key = None if wanted.attempt_id is None else (door.principal, wanted.attempt_id)
     with (
         door.attempt(wanted),
@@ -66,9 +70,9 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
     ):
         looks = place.needs_look or wanted.attempt_id is not None or not wait_s
         while True:
-            lease = await _room_and_look(asked, caller, door, wanted) if looks else None
-            if lease is not None:
-                return lease
+            told = await _room_and_look(asked, caller, door, wanted) if looks else None
+            if told is not None:
+                return told
             looks = True
             if lines.is_ending:
                 raise Problem(503, "the server is ending", headers=_ENDING)
@@ -77,14 +81,16 @@ async def _taken(asked: Asked, caller: Caller, wanted: Wanted, wait_s: float) ->
             await place.turn(left_s)
 
 
-async def _room_and_look(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
-    """Look when there is room in memory, and keep the room that the run takes until it is sent."""
+async def _room_and_look(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> bytes | None:
+    """Look when there is room in memory, and keep the room that the answer takes until it is sent."""
     async with asked.looks:
         await asked.room.has(MOST_BYTES)
         lease = await _looked(asked, caller, door, wanted)
-        if lease is not None:
-            asked.keep_room(min(sum(len(one.body) for one in lease.messages), MOST_BYTES))
-        return lease
+        if lease is None:
+            return None
+        told = _told(asked, lease)
+        asked.keep_room(len(told))
+        return told
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
@@ -113,15 +119,11 @@ def _told(asked: Asked, lease: TakenLease) -> bytes:
         "delivery": str(lease.id), "token": lease.token, "until": until, "queue": lease.queue, "group": lease.group,
         "done": lease.done,
     }  # fmt: skip
-    told, inline = [], 0
-    for message in lease.messages:
-        is_inline = len(message.body) <= LARGEST_INLINE and inline + len(message.body) <= MOST_BYTES
-        inline += len(message.body) if is_inline else 0
-        told.append(_event(asked, lease, message, is_inline=is_inline))
+    told = [_event(asked, lease, message) for message in lease.messages]
     return f'{as_json(head)[:-1]}, "messages": [{", ".join(told)}]}}'.encode(errors="replace")
 
 
-def _event(asked: Asked, lease: TakenLease, message: LeasedMessage, *, is_inline: bool) -> str:
+def _event(asked: Asked, lease: TakenLease, message: LeasedMessage) -> str:
     position = {
         "position": message.position,
         "ordinal": message.ordinal,
@@ -130,7 +132,7 @@ def _event(asked: Asked, lease: TakenLease, message: LeasedMessage, *, is_inline
     }
     source = str(message.context.get("source") or f"/queues/{lease.queue}")
     event = received_event(message, source, **position)
-    if is_inline:
+    if message.body is not LEFT_OUT:
         return in_json(event, message)
     place = ("v1", "queues", lease.queue, "deliveries", str(lease.id), "messages", str(message.position), "body")
     return as_json(event | {"dataref": asked.address(*place)})

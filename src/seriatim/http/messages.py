@@ -189,15 +189,19 @@ def _items(text: str) -> list[str]:
 
 
 def _plain(text: str, key: str | None, token: str) -> tuple[list[_Given], bool]:
-    checked("MessageOrMessages", json_of(text))
-    is_batch = text.lstrip()[:1] == "["
+    found = checked("MessageOrMessages", json_of(text))
+    is_batch = isinstance(found, list)
     if is_batch and key is not None:
         raise Problem(422, "an Idempotency-Key is the id of one message", remedy="give each message its message_id")
-    return [_plain_message(one, key, token) for one in (_items(text) if is_batch else [text])], is_batch
+    values = found if is_batch else [found]
+    if all(isinstance(one.get("body", ""), str) for one in values):
+        each = [{name: Member(value, "") for name, value in one.items()} for one in values]
+    else:  # JSON stays as it was written
+        each = [members(one) for one in (_items(text) if is_batch else [text])]
+    return [_plain_message(one, key, token) for one in each], is_batch
 
 
-def _plain_message(text: str, key: str | None, token: str) -> _Given:
-    found = members(text)
+def _plain_message(found: Mapping[str, Member], key: str | None, token: str) -> _Given:
     if "message_id" in found or key is None:
         return _Given(plain_message(found), "")
     return _Given(plain_message({**found, "message_id": Member(key, "")}), f"key:{token}")

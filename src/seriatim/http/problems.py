@@ -84,8 +84,10 @@ def problem_of(error: SeriatimError) -> Problem | None:
     headers = {}
     if status == 503:
         headers["Retry-After"] = str(_FULL_AGAIN_S if isinstance(error, QueueFull) else _AGAIN_S)
-    # The place of a deployment's error tells the server's host and database.
-    where = "" if isinstance(error, DeploymentError | Unavailable) else error.where
+    # The place of a deployment's error, and of one that PostgreSQL has raised, tells the server's host and database.
+    tells_host = isinstance(error, DeploymentError) or hasattr(error.__cause__, "sqlstate")
+    tells_host = tells_host or (isinstance(error, Unavailable) and not isinstance(error, QueueFull))
+    where = "" if tells_host else error.where
     return Problem(
         status, f"{where}: {error.what}" if where else error.what, remedy=error.remedy, code=error.code, headers=headers
     )

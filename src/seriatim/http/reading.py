@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from decimal import Decimal
@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 from jsonschema import Draft202012Validator
 
 from seriatim.errors import UsageError, shown
-from seriatim.http.declared import SCHEMAS, Operation, Parameter
+from seriatim.http.declared import SCHEMAS, Operation, Parameter, Schema
 from seriatim.http.problems import Problem
 from seriatim.kernel.values.time import micros
 
@@ -164,7 +164,73 @@ def _local(schema: Any) -> Any:
     return schema
 
 
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,), "integer": (int,), "number": (int, float, Decimal), "boolean": (bool,), "null": (type(None),), "object": (dict,),
+    "array": (list,),
+}  # fmt: skip
+#: Words of a schema that refuse nothing.
+_TOLD = {"description", "default", "examples", "contentEncoding"}
+Test = Callable[[Any], bool]
+
+
+@cache
+def _quick(schema: str) -> Test:
+    """A test that accepts only what fits a schema, in a tenth of the validator's time, which judges all else."""
+    return _accepting(SCHEMAS[schema])
+
+
+def _accepting(schema: Schema) -> Test:
+    words = sorted(schema.keys() - _TOLD, key=lambda word: word != "type")  # the others suppose a value of that type
+    if not _TESTS.keys() >= set(words) or words[:1] not in ([], ["type"], ["$ref"], ["oneOf"]):
+        return lambda _: False
+    tests = [_TESTS[word](schema[word], schema) for word in words]
+    return lambda value: all(test(value) for test in tests)
+
+
+def _of_kind(rule: Any, _: Schema) -> Test:
+    kinds = tuple(kind for name in ([rule] if isinstance(rule, str) else rule) for kind in _KINDS[name])
+    return lambda value: type(value) in kinds
+
+
+def _with_items(rule: Any, _: Schema) -> Test:
+    each = _accepting(rule)
+    return lambda value: all(each(one) for one in value)
+
+
+def _with_members(rule: Any, _: Schema) -> Test:
+    known = {name: _accepting(one) for name, one in rule.items()}
+    return lambda value: all(known[name](one) for name, one in value.items() if name in known)
+
+
+def _with_others(rule: Any, schema: Schema) -> Test:
+    named = schema.get("properties", {})
+    if isinstance(rule, bool):
+        return lambda value: rule or value.keys() <= named.keys()
+    other = _accepting(rule)
+    return lambda value: all(name in named or other(one) for name, one in value.items())
+
+
+def _one_kind_of(rule: Any, _: Schema) -> Test:
+    """One of several schemas, of which the test knows that no value fits two: each has another type."""
+    types = [SCHEMAS[one["$ref"].rpartition("/")[2]]["type"] if "$ref" in one else one.get("type") for one in rule]
+    either = [_accepting(one) for one in rule] if None not in types and len(set(map(str, types))) == len(rule) else []
+    return lambda value: any(one(value) for one in either)
+
+
+_TESTS: Mapping[str, Callable[[Any, Schema], Test]] = {
+    "type": _of_kind, "items": _with_items, "properties": _with_members, "additionalProperties": _with_others,
+    "oneOf": _one_kind_of,
+    "$ref": lambda rule, _: _quick(rule.rpartition("/")[2]),
+    "required": lambda rule, _: lambda value: all(name in value for name in rule),
+    "minLength": lambda rule, _: lambda value: len(value) >= rule,
+    "maxLength": lambda rule, _: lambda value: len(value) <= rule,
+    "maxItems": lambda rule, _: lambda value: len(value) <= rule,
+}  # fmt: skip
+
+
 def checked(schema: str, found: Any) -> Any:
+    if _quick(schema)(found):
+        return found
     try:
         error = next(_validator(schema).iter_errors(found), None)
     except RecursionError:

@@ -10,6 +10,7 @@ import seriatim as sq
 from seriatim.box.tick import judge
 from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.judge import judging
+from seriatim.operations import groups, invariants
 from tests.box.leases.test_door import defined, order
 
 
@@ -66,6 +67,38 @@ def test_what_isnt_completed_at_the_commit_is_a_lease(box, sql):
         sql.execute("SELECT renew(%s)", [rows[0].delivery])
     assert lost.value.sqlstate == "SQ005"
     assert [row.message_id for row in received(sql)] == ["a-1", "a-2"]
+
+
+def test_the_transaction_that_received_ends_the_delivery_itself(box, sql):
+    defined(box, retry=sq.Retry(attempts=3, delay="0s"), errors="continue")
+    box.publish([order("a", n) for n in range(5)])
+    with sql.transaction():
+        (row, *_) = received(sql, more=", 3")
+        sql.execute("SELECT complete(%s, 1), give_back(%s)", [row.delivery] * 2)
+    with sql.transaction():
+        (row, *_) = received(sql, more=", 3")
+        assert (row.message_id, row.attempt) == ("a-1", 1)
+        sql.execute("SELECT complete(%s, 1)", [row.delivery])
+    with pytest.raises(psycopg.Error):  # the rest is in a lease from here on
+        sql.execute("SELECT complete(%s, 4)", [row.delivery])
+    assert received(sql)[0].reason is not None
+    sql.execute("SELECT complete(%s, 2), give_back(%s)", [row.delivery] * 2)
+    with sql.transaction():
+        (row, *_) = received(sql)
+        assert row.message_id == "a-3"
+        sql.execute("SELECT fail(%s, 2, 'transient', 'away')", [row.delivery])
+    box.tick()
+    assert [(row.message_id, row.attempt) for row in received(sql)] == [("a-4", 2)]
+    assert invariants.broken(box) == []
+
+
+def test_an_edited_message_is_received_as_it_was_edited(box, sql):
+    defined(box, retry=sq.Retry(attempts=1))
+    box.publish([order("a", n) for n in range(2)])
+    lease = box.lease("orders")
+    lease.fail(1, "business", "no")
+    groups.retry(box, "orders", "a", body=b"mended", actor="me", reason="a test")
+    assert [(row.message_id, bytes(row.body)) for row in received(sql)] == [("a-0", b"mended")]
 
 
 def test_a_rollback_gives_all_back_and_a_failure_is_counted(box, sql):

@@ -14,6 +14,7 @@ import psycopg
 from seriatim.box.connection.identity import Identity
 from seriatim.box.connection.known_room import FreeRoom
 from seriatim.box.connection.queue_heads import Heads
+from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.connection.told_once import ToldOnce
 from seriatim.box.connection.trial_looks import TrialLooks
 from seriatim.box.definitions.known import Known
@@ -109,6 +110,18 @@ class Transaction(Statements):
             noticed = list(self.notices)
             self.notices.clear()
             self.access.publish_notices(self, noticed)
+
+    def leave_bodies(self, above: int) -> None:
+        """Leave bodies of more bytes, and the parts of messages, where they are when messages are handed out, also in the next transactions
+        of the connection's user. Call it before the transaction begins.
+        """
+        if isinstance(self.connection, OwnConnection):
+            self.connection.largest_body = above
+
+    @property
+    def leaves_bodies(self) -> bool:
+        """Whether messages that are handed out may lack their bodies and parts."""
+        return isinstance(self.connection, OwnConnection) and self.connection.largest_body is not None
 
     def commit(self) -> None:
         self.publish_notices()

@@ -85,6 +85,8 @@ class OwnConnection(PreparingConnection):
         self.turn_limit_ms: int | None = None
         #: The role as which each of its transactions runs; None: the role that has connected.
         self.role: str | None = None
+        #: The largest bodies that its transactions read with messages that are handed out, bytes; None: any.
+        self.largest_body: int | None = None
         self._process = os.getpid()
         #: Whether a session has it.
         self._is_lent = False
@@ -105,8 +107,8 @@ class OwnConnection(PreparingConnection):
 
     @property
     def begins_with_settings(self) -> bool:
-        """Whether each transaction makes settings of its own first: behind a pooler, or as another role."""
-        return self.is_pooled or self.role is not None
+        """Whether each transaction makes settings of its own first: behind a pooler, as another role, or without large bodies."""
+        return self.is_pooled or self.role is not None or self.largest_body is not None
 
     @property
     def server_pid(self) -> int:
@@ -118,7 +120,7 @@ class OwnConnection(PreparingConnection):
 
     def begin_anew(self, limit_ms: int | None = None, role: str | None = None) -> None:
         """Reset all settings of the previous user."""
-        self.role = role
+        self.role, self.largest_body = role, None
         self.in_hand = self._committed = None
         self._is_lent = False
         if self.autocommit:
@@ -144,8 +146,11 @@ class OwnConnection(PreparingConnection):
             yield from self._exec_command(
                 settings_of(self.turn_limit_ms, self.info.server_version, local=True).as_bytes(self)
             )
-        if begins and self.role is not None:
-            yield from self._exec_command(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(self.role)).as_bytes(self))
+        if begins and (self.role is not None or self.largest_body is not None):
+            values = {"role": self.role, "seriatim.largest_body": self.largest_body}
+            own = [(name, str(value)) for name, value in values.items() if value is not None]
+            each = sql.SQL(", ").join(sql.SQL("set_config({}, {}, TRUE)").format(*one) for one in own)
+            yield from self._exec_command(sql.SQL("SELECT {}").format(each).as_bytes(self))
 
     def given_back(self) -> None:
         """Note that no session uses the connection any more."""

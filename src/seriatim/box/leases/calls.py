@@ -14,6 +14,7 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, fail
 from seriatim.box.faults.lease import HeldLease
 from seriatim.box.faults.postpone import postpone, postponement_us
+from seriatim.box.leases.bodies import Bodies
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, Result, leased_message
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import Publisher
@@ -56,8 +57,10 @@ def period_of(lease: float | str | timedelta) -> timedelta:
 class LeaseCalls:
     """The calls of one principal on its leases."""
 
-    def __init__(self, access: Access, principal: Principal | None) -> None:
+    def __init__(self, access: Access, principal: Principal | None, bodies: Bodies | None = None) -> None:
         self._access = access
+        #: Which bodies `fill` reads; None: all.
+        self._bodies = bodies
         self.principal = principal or Principal()
 
     def read(self, lease: Handle) -> None:
@@ -80,6 +83,7 @@ class LeaseCalls:
         with self._access.transaction() as transaction:
             told: dict[str, Any] = {}
             if results:
+                transaction.leave_bodies(0)
                 row = self.row(transaction, lease.id, "complete", through, said)
                 if row.answer is not None:
                     return self._told(lease, row.answer)
@@ -141,7 +145,12 @@ class LeaseCalls:
         lease.token, lease.queue, lease.group = row.token, row.queue, row.group_key
         lease.done, lease.until = row.done, row.until
         delivery = self._part(transaction, row, begin, len(row.entry_ids))
-        read = [leased_message(message, at) for at, message in enumerate(delivery.messages, begin + 1)]
+        messages: Sequence[Received] = delivery.messages
+        if self._bodies is not None:
+            messages, _ = self._bodies.read(
+                transaction, row.queue_id, row.entry_ids[begin:], messages, self._bodies.most
+            )
+        read = [leased_message(message, at) for at, message in enumerate(messages, begin + 1)]
         lease.messages = (*lease.messages[:begin], *read)
 
     def _part(self, transaction: Transaction, row: Any, begin: int, end: int) -> Delivery:
@@ -214,6 +223,7 @@ class LeaseCalls:
     ) -> LeaseAnswer:  # fmt: skip
         """End a lease at a position: complete what is before it, and leave it and the rest to `end`."""
         with self._access.transaction() as transaction:
+            transaction.leave_bodies(0)
             row = self.row(transaction, lease.id, verb, _checked_position(at), said)
             if row.answer is not None:
                 return self._told(lease, row.answer)

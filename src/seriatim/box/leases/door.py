@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import accumulate
 from uuid import UUID
 
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.faults.lease import check_leasable, untried
+from seriatim.box.leases.bodies import Bodies
 from seriatim.box.leases.calls import LeaseCalls, period_of
 from seriatim.box.leases.taken import Principal, TakenLease, leased_message
 from seriatim.box.postgres.translate import translated
@@ -19,6 +21,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.pipeline.types.message import Received
 
 _LONGEST_ATTEMPT = 256
 
@@ -60,9 +63,10 @@ class Wanted:
 
 
 class Door:
-    def __init__(self, access: Access, principal: Principal | None) -> None:
+    def __init__(self, access: Access, principal: Principal | None, bodies: Bodies | None = None) -> None:
         self._access = access
-        self._calls = LeaseCalls(access, principal)
+        self._bodies = bodies
+        self._calls = LeaseCalls(access, principal, bodies)
         self.principal = self._calls.principal
 
     def lease_of(self, lease_id: UUID | str) -> TakenLease:
@@ -91,6 +95,8 @@ class Door:
         """Hand out the next run in a session that has done nothing yet; its commit makes the lease. None: there is none. With an id of an
         attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
         """
+        if self._bodies is not None:
+            self._bodies.leave(session.transaction)
         if wanted.attempt_id is not None:
             place = self._place(wanted)
             if self._access.attempts.get(place) is not wanted:
@@ -126,8 +132,17 @@ class Door:
             queue = self._access.known.definitions.queue(delivery.queue)
             check_leasable(queue, is_led=session.instance is not None)
             is_set = delivery.group is not None and isinstance(queue.declared.policy_of(delivery.group), UnitOfWork)
-            size = len(delivery) if is_set else _fitting(delivery, wanted.max_bytes)
             ends = DeliveryEnds.of_delivery(queue, delivery)
+            size = len(delivery) if is_set else untried(delivery.messages)
+            messages: Sequence[Received] = delivery.messages[:size]
+            sizes = [len(one.body) for one in messages]
+            most = None if is_set else wanted.max_bytes
+            if self._bodies is not None:
+                messages, sizes = self._bodies.read(
+                    transaction, queue.queue_id, ends.entry_ids[:size], messages, most or self._bodies.most
+                )
+            if most is not None:
+                size = _fitting(sizes, most)
             row = transaction.one(
                 "lease_out", of_queue=ends.queue_id, of_group=ends.group, of_entries=ends.entry_ids, ordinals=ends.ordinals,
                 lates=ends.lates, how_many=size, of_holder=self._calls.principal.name, of_attempt=wanted.attempt_id,
@@ -142,17 +157,11 @@ class Door:
                 return before
         lease = TakenLease(self._calls, row.delivery)
         lease.token, lease.until, lease.queue, lease.group = row.token, row.until, delivery.queue, delivery.group
-        lease.messages = tuple(leased_message(message, at) for at, message in enumerate(delivery.messages[:size], 1))
+        lease.messages = tuple(leased_message(message, at) for at, message in enumerate(messages[:size], 1))
         return lease
 
 
-def _fitting(delivery: Delivery, max_bytes: int | None) -> int:
-    """The number of messages of a run: one that failed before comes alone, and the bodies stay below a size; at least one."""
-    size = untried(delivery.messages)
-    if max_bytes is not None:
-        total = 0
-        for at, message in enumerate(delivery.messages[:size]):
-            total += len(message.body)
-            if at and total > max_bytes:
-                return at
-    return size
+def _fitting(sizes: Sequence[int], max_bytes: int) -> int:
+    """The number of messages whose bodies stay below a size together; at least one."""
+    together = accumulate(sizes)
+    return max(sum(1 for total in together if total <= max_bytes), 1)

@@ -20,6 +20,13 @@ _READ: Mapping[str, Callable[[Any], Property]] = {
     "timestamp": datetime.fromisoformat,
 }
 
+
+class _LeftOut(bytes):
+    """In place of a body that the transaction has left where it is."""
+
+
+LEFT_OUT = _LeftOut()
+
 #: Kept: `json.loads` would make one at each call with an option.
 _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 
@@ -61,7 +68,7 @@ def received_of(
         content_type=row.content_type,
         dialog=dialog_of(properties, row.type) if "dialog" in properties else None,
         context=properties,
-        body=row.body,
+        body=LEFT_OUT if row.body is None else row.body,
         parts=parts,
         received_at=row.received_at,
         ticket=Ticket(row.location, row.epoch, row.number),

@@ -141,7 +141,8 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             raise newer from error
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
-                hint = error.diag.message_hint if isinstance(error, errors.InsufficientPrivilege) else None
+                says_how = isinstance(error, errors.InsufficientPrivilege | errors.InvalidParameterValue)
+                hint = error.diag.message_hint if says_how else None
                 raise ours(_said(error), where=self._place, remedy=hint or remedy) from error
         if error.sqlstate is None:  # the driver's own
             broken = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -24,7 +24,9 @@ class Deliveries:
     def of(self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Any], definitions: Definitions) -> Delivery:
         """Return the delivery of these messages; `rows`: the rows of their entries, in the same order."""
         rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
-        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
+        having = []
+        if not self._transaction.leaves_bodies:
+            having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
         parts = parts_of(self._transaction, queue, having)
         sequences = handed.sequences
         if isinstance(queue.declared.policy_of(handed.group), Fifo):  # the group goes by arrival

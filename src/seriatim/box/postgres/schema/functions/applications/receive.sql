@@ -2,7 +2,7 @@
 -- What it completes is done with its other writes; what isn't completed at its commit is a lease from then on. Without a
 -- message one row gives the reason, and the channel on which the caller may LISTEN. docs/how-to/receive-from-sql.md
 -- describes it. `holder`: a name that a server gives to one of its callers.
--- is: definer, no seqscan
+-- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.receive(
     queue text, "limit" integer DEFAULT 50, lease interval DEFAULT '30 s', "group" text DEFAULT NULL,
     dialog uuid DEFAULT NULL, attempt_id text DEFAULT NULL, max_bytes bigint DEFAULT NULL, holder text DEFAULT ''
@@ -79,17 +79,21 @@ BEGIN
             RETURN;
         END IF;
         -- As `untried`: what failed before comes alone. The bodies stay below a size.
-        SELECT coalesce(min(one.at) - 1, cardinality(its.entry_ids)) INTO fitting
-        FROM (
-            SELECT wanted.at, entry.attempt > 0 OR lag(entry.attempt > 0) OVER by_place AS is_apart,
-                sum(octet_length(stored.body)) OVER by_place AS bytes
-            FROM unnest(its.entry_ids) WITH ORDINALITY AS wanted (entry_id, at)
-            JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[wanted.entry_id])
-            JOIN {schema}.spool AS stored
-                ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-            WINDOW by_place AS (ORDER BY wanted.at)
-        ) AS one
-        WHERE one.at > 1 AND NOT place.is_set AND (one.is_apart OR one.bytes > max_bytes);
+        fitting := cardinality(its.entry_ids);
+        PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (its.entry_ids) AND entry.attempt > 0;
+        IF NOT place.is_set AND (FOUND OR max_bytes IS NOT NULL) THEN
+            SELECT coalesce(min(one.at) - 1, fitting) INTO fitting
+            FROM (
+                SELECT wanted.at, entry.attempt > 0 OR lag(entry.attempt > 0) OVER by_place AS is_apart,
+                    sum(octet_length(stored.body)) OVER by_place AS bytes
+                FROM unnest(its.entry_ids) WITH ORDINALITY AS wanted (entry_id, at)
+                JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[wanted.entry_id])
+                JOIN {schema}.spool AS stored
+                    ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
+                WINDOW by_place AS (ORDER BY wanted.at)
+            ) AS one
+            WHERE one.at > 1 AND (one.is_apart OR one.bytes > max_bytes);
+        END IF;
         group_key := its.group_key;
         SELECT made.delivery, made.token, made.until INTO delivery, token, until
         FROM {schema}.lease_out(
@@ -108,17 +112,20 @@ BEGIN
     RETURN QUERY
     SELECT
         NULL::text, receive.channel, receive.delivery, receive.token, receive.until, coalesce(receive.group_key, entry.group_key),
-        handed.at::integer, stored.message_id, stored.type, stored.content_type, coalesce(edit.body, stored.body),
-        coalesce(edit.context::jsonb, stored.context), entry.sequence, handed.ordinal, handed.late, entry.attempt + 1,
+        handed.at::integer, stored.message_id, stored.type, stored.content_type,
+        -- Only what failed before was edited.
+        coalesce(CASE WHEN entry.attempt > 0 THEN (
+            SELECT edit.body FROM {schema}.edited(place.queue_id, ARRAY[entry.entry_id]) AS edit
+        ) END, stored.body),
+        coalesce(CASE WHEN entry.attempt > 0 THEN (
+            SELECT edit.context::jsonb FROM {schema}.edited(place.queue_id, ARRAY[entry.entry_id]) AS edit
+        ) END, stored.context), entry.sequence, handed.ordinal, handed.late, entry.attempt + 1,
         entry.priority::integer, stored.received_at, run.location, stored.parts::integer
     FROM unnest(own.entry_ids, own.ordinals, own.lates) WITH ORDINALITY AS handed (entry_id, ordinal, late, at)
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
     JOIN {schema}.spool AS stored
         ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
-    LEFT JOIN LATERAL (
-        SELECT * FROM {schema}.edited(place.queue_id, ARRAY[entry.entry_id]) WHERE entry.attempt > 0
-    ) AS edit ON TRUE
     WHERE handed.at > own.done
     ORDER BY handed.at;
 END

@@ -27,7 +27,7 @@ BEGIN
         IF at NOT BETWEEN 1 AND one.size THEN
             RAISE EXCEPTION 'the delivery has no position %', at USING
                 ERRCODE = 'invalid_parameter_value', HINT = format('from 1 to %s', one.size);
-        ELSIF one.is_set AND at <> (CASE verb WHEN 'complete' THEN one.size ELSE 1 END) THEN
+        ELSIF one.is_set AND verb <> 'read' AND at <> (CASE verb WHEN 'complete' THEN one.size ELSE 1 END) THEN
             RAISE EXCEPTION 'a set is done, or fails, as a whole' USING ERRCODE = 'invalid_parameter_value';
         END IF;
         SELECT told INTO past FROM jsonb_array_elements(one.answers) AS told
@@ -37,6 +37,8 @@ BEGIN
             OR at <= one.done AND verb = 'complete' AND said = '' THEN
             answer := past -> 'answer' || '{"repeated": true}';
             RETURN;
+        ELSIF at <= one.done AND verb = 'read' THEN
+            RAISE EXCEPTION 'position % is done', at USING ERRCODE = 'SQ005', HINT = 'only what isn''t done can be read';
         ELSIF at <= one.done THEN
             RAISE EXCEPTION 'position % is done, and this call says something else about it', at USING
                 ERRCODE = 'SQ006', HINT = 'repeat a call as it was; a result of its own is a message to publish';
@@ -58,5 +60,10 @@ BEGIN
     entry_ids := one.entry_ids;
     ordinals := one.ordinals;
     lates := one.lates;
+    IF until = 'infinity' AND verb IN ('fail', 'give_back') AND group_key IS NOT NULL THEN -- else at the commit
+        PERFORM {schema}.queue_again(
+            queue_id, group_key, entry_ids[done + 1:], ordinals[done + 1:], lates[done + 1:]
+        );
+    END IF;
 END
 $function$;

@@ -3,6 +3,8 @@
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lease_at_commit() RETURNS trigger
 AS $function$
+DECLARE
+    kept record;
 BEGIN
     DELETE FROM {schema}.deliveries WHERE delivery_id = NEW.delivery_id AND ended_at IS NOT NULL;
     IF FOUND THEN
@@ -14,10 +16,16 @@ BEGIN
             ERRCODE = 'SQ006',
             HINT = 'complete all of them before COMMIT, or give_back the delivery; hand what takes long to another queue';
     END IF;
+    SELECT * INTO kept FROM {schema}.deliveries WHERE delivery_id = NEW.delivery_id;
+    IF kept.group_key IS NOT NULL THEN
+        PERFORM {schema}.queue_again(
+            kept.queue_id, kept.group_key, kept.entry_ids[kept.done + 1:], kept.ordinals[kept.done + 1:],
+            kept.lates[kept.done + 1:]
+        );
+    END IF;
     UPDATE {schema}.leases AS lease SET
-        claimed_at = clock_timestamp(), renewed_at = clock_timestamp(), expires_at = clock_timestamp() + one.period
-    FROM {schema}.deliveries AS one
-    WHERE one.delivery_id = NEW.delivery_id AND lease.token = NEW.token AND lease.expires_at = 'infinity';
+        claimed_at = clock_timestamp(), renewed_at = clock_timestamp(), expires_at = clock_timestamp() + kept.period
+    WHERE lease.token = NEW.token AND lease.expires_at = 'infinity';
     RETURN NULL;
 END
 $function$;

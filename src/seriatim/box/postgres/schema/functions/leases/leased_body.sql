@@ -11,9 +11,12 @@ DECLARE
     one record := {schema}.at_lease(of_lease, of_holder, 'read', leased_body.at, '');
 BEGIN
     RETURN QUERY SELECT
-        substring(stored.body FROM from_byte FOR how_many), octet_length(stored.body), stored.content_type
+        substring(whole.body FROM from_byte FOR how_many), octet_length(whole.body), stored.content_type
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored ON stored.arrival_id = entry.arrival_id AND stored.position = entry.position
+    CROSS JOIN LATERAL (SELECT coalesce((
+        SELECT edit.body FROM {schema}.edited(one.queue_id, ARRAY[entry.entry_id]) AS edit
+    ), stored.body) AS body) AS whole
     WHERE leased_body.at > one.done AND entry.entry_id = one.entry_ids[leased_body.at];
 END
 $function$;

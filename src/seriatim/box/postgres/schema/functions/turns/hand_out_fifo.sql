@@ -128,7 +128,7 @@ BEGIN
             IF at_most = 1 AND NOT (around.queues OR serves OR marks) THEN
                 SELECT
                     entry.entry_id, entry.sequence, entry.late, stored.message_id, stored.type, stored.content_type,
-                    stored.context::text, stored.property_types, stored.body, stored.received_at, run.location,
+                    stored.context::text, stored.property_types, {handed_body()}, stored.received_at, run.location,
                     run.epoch + (run.number - 1 + stored.position) / place.last_number,
                     (run.number - 1 + stored.position) % place.last_number + 1,
                     entry.attempt, entry.priority, entry.subscription_ids, stored.parts
@@ -283,7 +283,7 @@ BEGIN
     SELECT
         known_version, 'read committed', of_group, known.incarnation, entry.entry_id, entry.sequence,
         coalesce(handed.ordinal, known.ordinal - released + handed.place - line.queued), entry.late,
-        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
+        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, {handed_body()},
         stored.received_at, run.location,
         run.epoch + (run.number - 1 + stored.position) / place.last_number,
         (run.number - 1 + stored.position) % place.last_number + 1,

@@ -1,5 +1,4 @@
--- Queue unprocessed messages again that were handed out, and make their group ready; unless that was rolled back
--- already.
+-- Queue unprocessed messages again that were handed out, unless that was rolled back already.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
@@ -9,14 +8,6 @@ BEGIN
     IF NOT {schema}.is_in_hand(of_queue, of_group, entry_ids, ordinals) THEN
         RETURN;
     END IF;
-    UPDATE {schema}.entries AS entry SET status = 'queued', ordinal = handed.ordinal, late = handed.late
-    FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
-    WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]);
-    -- If the turn was lost, another process may have finished all of it meanwhile.
-    UPDATE {schema}.known_groups AS known
-    SET ready_rank = coalesce(
-        (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank
-    )
-    WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    PERFORM {schema}.queue_again(of_queue, of_group, entry_ids, ordinals, lates);
 END
 $function$;
