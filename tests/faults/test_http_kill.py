@@ -156,25 +156,28 @@ def order(name: str, n: int) -> sq.Message:
     return sq.Message(type="order", message_id=f"{name}-{n}", body=b"%d" % n, context=context)
 
 
-def psql(killed: Killed) -> subprocess.Popen[bytes]:
-    """The script of the how-to, which ends when its connection breaks: then it is started again."""
+def psql(killed: Killed, errors: Path) -> subprocess.Popen[bytes]:
+    """The script of the how-to, which ends when its connection breaks: then it is started again. What it says goes to a file."""
     path = find_binaries(LEAST_POSTGRESQL).root / "bin" / "psql"
     words = [str(path), dsn_of(killed.box, "app"), "-X", "-q", "-v", "ON_ERROR_STOP=1", "-c"]
     text = script("work.sql").replace("'orders'", "'orders-sql'")
     libraries = {**os.environ, "LD_LIBRARY_PATH": str(path.parents[1] / "lib")}
-    return subprocess.Popen([*words, text], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=libraries)
+    with errors.open("wb") as told:
+        return subprocess.Popen([*words, text], stdout=subprocess.DEVNULL, stderr=told, env=libraries)
 
 
 def working(killed: Killed, folder: Path, token: str) -> dict[str, Callable[[], subprocess.Popen[bytes]]]:
-    """How each kind of client is started; it ends when its queue is empty."""
+    """How each kind of client is started; it ends when its queue is empty. What it says goes to the file `NAME.err`."""
 
     def over_http(language: str, program: str, file: Path) -> Callable[[], subprocess.Popen[bytes]]:
-        return lambda: subprocess.Popen(
-            [program, file, killed.address, token, f"orders-{language}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        )  # fmt: skip
+        def start() -> subprocess.Popen[bytes]:
+            words = [program, file, killed.address, token, f"orders-{language}"]
+            with (folder / f"{language}.err").open("wb") as told:  # a pipe that nobody reads would stop the client
+                return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=told)
 
-    found: dict[str, Callable[[], subprocess.Popen[bytes]]] = {"sql": lambda: psql(killed)}
+        return start
+
+    found: dict[str, Callable[[], subprocess.Popen[bytes]]] = {"sql": lambda: psql(killed, folder / "sql.err")}
     for language, (name, program) in CLIENTS.items():
         (folder / name).write_text(client(language))
         found[language] = over_http(language, program, folder / name)
@@ -187,8 +190,8 @@ def test_each_kind_of_caller_works_off_a_queue_beside_workers_whatever_is_killed
     token = defined(killed.box)
     killed.in_sql("CREATE TABLE handled (message_id text PRIMARY KEY); GRANT INSERT ON handled TO app")
     began = time.monotonic()
-    alone = psql(killed).communicate()[1].decode()
-    assert "nobody judges this box: start seriatim serve" in alone
+    psql(killed, tmp_path / "sql.err").wait()
+    assert "nobody judges this box: start seriatim serve" in (tmp_path / "sql.err").read_text()
     figures(f"without a judge psql is told in {time.monotonic() - began:.2f} s, its start included")
     killed.serve()
     starts = working(killed, tmp_path, token)
@@ -203,11 +206,10 @@ def test_each_kind_of_caller_works_off_a_queue_beside_workers_whatever_is_killed
             for name, process in list(running.items()):
                 if process.poll() is None:
                     continue
-                why = process.communicate()[1].decode()
                 if name == "sql" and process.returncode != 0:  # its connection broke, or nobody judges for a moment
                     running[name] = starts[name]()
                 else:
-                    assert process.returncode == 0, why
+                    assert process.returncode == 0, (tmp_path / f"{name}.err").read_text()
                     del running[name]
             time.sleep(0.3 + killed.chance.random())
             if running and sum(killed.kills.values()) < kills:
