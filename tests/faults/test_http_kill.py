@@ -209,7 +209,8 @@ def test_each_kind_of_caller_works_off_a_queue_beside_workers_whatever_is_killed
                 if name == "sql" and process.returncode != 0:  # its connection broke, or nobody judges for a moment
                     running[name] = starts[name]()
                 else:
-                    assert process.returncode == 0, (tmp_path / f"{name}.err").read_text()
+                    told = [(tmp_path / one).read_text()[-5000:] for one in (f"{name}.err", "serve.log")]
+                    assert process.returncode == 0, "\n".join(told)
                     del running[name]
             time.sleep(0.3 + killed.chance.random())
             if running and sum(killed.kills.values()) < kills:
