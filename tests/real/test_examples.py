@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from examples.run import HERE, NAMES, laid_out, outcome
 
 from seriatim.cli.main import main
+from tests.own_modules import work_in
 
 #: The one that stands for all pipelines of files in `make test`, from end to end.
 TELLING = "orders"
@@ -22,7 +23,7 @@ def test_an_example_gives_what_it_promises(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object
 ) -> None:
     laid_out(name, tmp_path / name)
-    monkeypatch.chdir(tmp_path / name)
+    work_in(tmp_path / name, monkeypatch)
     done = CliRunner().invoke(main, ["run", "pipeline.yaml", "--finish"])
     assert done.exit_code == 0, done.output
     assert outcome(tmp_path / name) == promised(name)

@@ -19,6 +19,7 @@ from seriatim.runtime.pipelines.demo_feed import generate
 from seriatim.runtime.pipelines.run import run
 from seriatim.spark.front.chosen import why_apart
 from tests.delivered import table_of
+from tests.own_modules import work_in
 from tests.real.test_kraken import scrambled
 from tests.spark.receive.test_json_columns import ODD, PLAIN
 
@@ -244,7 +245,7 @@ def test_an_example_that_is_not_compared_cannot_go_both_ways(name, tmp_path, mon
     laid_out(name, tmp_path / name)
     (tmp_path / name / "inbox").mkdir(exist_ok=True)
     in_one_stage(tmp_path / name / "pipeline.yaml")
-    monkeypatch.chdir(tmp_path / name)
+    work_in(tmp_path / name, monkeypatch)
     monkeypatch.setenv("QUOTES_DSN", "postgresql:///quotes")
     monkeypatch.setenv("QUOTES_SCHEMA", "quotes")
     assert NEVER_IN_ONE_STAGE[name] in why_apart(load("pipeline.yaml"))
