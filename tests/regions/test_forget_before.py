@@ -156,7 +156,7 @@ def test_an_open_transaction_that_sends_keeps_it_from_closing(two: Two) -> None:
     with psycopg.connect(two.first.dsn) as connection:
         two.regions.publish(message("2027-01/1", 1), connection=connection)
         assert forget(two).left == ("an open transaction in region a that sends messages to both",)
-        assert not two.regions.findings_at["a"].is_away
+        assert not two.regions._boxes["a"].is_away
     assert "1 message in the outbox of region a" in forget(two).left
 
 
