@@ -52,7 +52,7 @@ def once(spark: SparkSession, feed: Path, kind: str, files: int) -> dict[str, fl
 @click.command
 @click.argument("feed", type=click.Path(path_type=Path))
 @click.argument("kinds", nargs=-1, type=click.Choice(["resequence", "identity"]))
-@click.option("--files", default=1, help="Take so many files a batch.")
+@click.option("--files", default=1, help="Read this number of files in each batch.")
 @click.option("--own", is_flag=True, help="Make the session as a user does who doesn't ask seriatim for it.")
 def main(feed: Path, kinds: tuple[str, ...], files: int, *, own: bool) -> None:
     """Measure a query of each of KINDS over the files of FEED, one after another, and print what `once` tells of each as JSON."""

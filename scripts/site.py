@@ -26,7 +26,7 @@ SECTIONS = {
     "Examples": "examples",
     "Decisions": "docs/decisions",
 }
-#: Pages with so many words that the search would find them first, whatever is asked.
+#: Long pages: the search would list them first for every question.
 UNSEARCHED = ("CHANGELOG.md", "ARCHITECTURE.md")
 _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 _LINK = re.compile(r"(!?\[[^\]\n]*\]\()([^)\s#]+)(#[^)\s]*)?(\))")

@@ -24,8 +24,8 @@ def identity(box: MessageBox) -> BoxIdentity | None:
 def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
     """Disable a box: until it is enabled it delivers nothing in its dialogs, and neither sends nor takes in anything over its links.
 
-    What is sent waits, with the reason; other boxes keep what is for this one. Publishing, receiving and workers go on, and so do ends,
-    errors, timers and lifetimes of dialogs within the box. Only the owner of the box may call it.
+    Messages that are sent wait, with the reason; other boxes keep their messages for this box. Publishing, receiving and workers go on.
+    Ends, errors, timers and lifetimes of dialogs within the box take effect. Only the owner of the box may call it.
 
     Args:
         box: the box.

@@ -67,7 +67,7 @@ _DRY_RUN = "Change nothing; show what would be done."
 def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Disable a box: until seriatim box enable nothing is delivered in its dialogs, and nothing goes over its links.
 
-    What is sent waits, with the reason; other boxes keep what is for this one. Publishing, receiving and workers go on.
+    Messages that are sent wait, with the reason; other boxes keep their messages for this box. Publishing, receiving and workers go on.
     """
     found = identity.identity(box)
     was_disabled = found is not None and not found.enabled

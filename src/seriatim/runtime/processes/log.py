@@ -40,7 +40,7 @@ class JsonLines(logging.Formatter):
 
 
 def _is_new(record: logging.LogRecord) -> bool:
-    """Return False for an error of a call to Spark, or of Spark's to a batch: py4j logs it, and whoever waits for the call gets it, too."""
+    """Return False for a record of py4j: it logs the error of a call between Python and Spark, and raises it in the caller, too."""
     return Path(record.pathname).parent.name != "py4j"
 
 

@@ -237,8 +237,8 @@ def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
     if gateway is None:
         gateway = launch_gateway(configured, popen_kwargs=process)  # type: ignore[no-untyped-call]
     context = SparkContext(conf=configured, gateway=gateway)
-    # It prints a stack trace when the JVM is gone, beside the error of whoever waits for the JVM.
-    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001
+    # When the JVM dies, PySpark's server of accumulators prints a stack trace; the calls that wait for the JVM raise the error.
+    context._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign] # noqa: SLF001 -- nothing public silences it
     if not _is_local(settings["spark.master"]):
         ship(context)
     return context

@@ -475,7 +475,8 @@ BEGIN
     WHERE one.ends AND here.link_id = of_link AND here.incarnation = ANY (ARRAY[one.incarnation])
         AND here.number = ANY (ARRAY[one.number]);
     PERFORM {schema}.link_note_restored(
-        of_link, 'the other box ends a stream that can''t be made whole', CASE WHEN NOT one.of_dialogs AND one.name = ANY (its_link.queues) THEN one.name END,
+        of_link, 'the other box ends a stream that can''t be made whole',
+        CASE WHEN NOT one.of_dialogs AND one.name = ANY (its_link.queues) THEN one.name END,
         nullif(one.key, ''), jsonb_build_object(
             'incarnation', one.incarnation, 'stream', one.number, 'lacks_above', least(one.known_received, one.lacks),
             'through', one.after
