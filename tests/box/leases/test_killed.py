@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.connection.access import Transaction
 from tests.box.leases.test_door import defined, order, result
 
 GROUPS, EACH = 8, 10
@@ -164,3 +165,23 @@ def left(box):
             return connection.execute(query).fetchone()[0]
     except psycopg.OperationalError:
         return 1
+
+
+def test_a_connection_that_dies_after_a_look_for_an_attempt_is_told_as_unavailable(box, monkeypatch):
+    defined(box)
+    box.publish([order("a", 1)])
+    value, cut = Transaction.value, threading.Event()
+
+    def cut_after(transaction, name, **parameters):
+        found = value(transaction, name, **parameters)
+        if name == "lease_of_attempt" and not cut.is_set():
+            cut.set()
+            with psycopg.connect(box.dsn, autocommit=True) as connection:
+                pid = transaction.connection.info.backend_pid
+                assert connection.execute("SELECT pg_terminate_backend(%s, 60000)", [pid]).fetchone() == (True,)
+        return found
+
+    monkeypatch.setattr(Transaction, "value", cut_after)
+    with pytest.raises(sq.Unavailable):
+        box.lease("orders", attempt_id="x")
+    assert box.lease("orders", attempt_id="x").messages[0].position == 1

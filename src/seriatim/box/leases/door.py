@@ -103,7 +103,6 @@ class Door:
                 raise Superseded
             if (before := self._before(session, wanted)) is not None:
                 return before
-            session.transaction.commit()  # it only looked
             session.ends_wait = lambda: self._access.attempts.get(place) is not wanted
         delivery = session.receive(wanted.queue, limit=wanted.limit, group=wanted.group, wait=wait)
         return None if delivery is None else self._claimed(session, wanted, delivery)
@@ -120,6 +119,7 @@ class Door:
             }
             found = transaction.value("lease_of_attempt", **named)
             if found is None:
+                transaction.commit()  # it only looked
                 return None
             lease = TakenLease(self._calls, found)
             row = self._calls.row(transaction, found, "read")
