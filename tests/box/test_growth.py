@@ -17,6 +17,7 @@ from seriatim.operations import bulk, dead_letters
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.links import transmit as transmit_of_box
+from seriatim.operations.messages import messages
 from tests.box.links.pairs import order, paired
 from tests.soak import sized
 
@@ -175,6 +176,13 @@ def requeue(box, many):
 
 
 #: By name: what has to be there, and what is counted.
+def look(queue, status):
+    def look(box, many):
+        assert len(messages(box, queue=queue, status=status, limit=many)) == many
+
+    return look
+
+
 WAYS = {
     "publish": (nothing, publish("unordered")),
     "publish with unique keys": (nothing, publish("unordered", unique_key=True)),
@@ -203,6 +211,8 @@ WAYS = {
     "pass on to a gate": (publish("origin"), pass_on),
     "receive from a gate": (lambda box, many: (publish("origin")(box, many), pass_on(box, many)), receive("gate", 10)),
     "fail for good": (nothing, fail("failing")),
+    "look for what has failed": (fail("failing"), look("failing", "faulted")),
+    "look for what waits": (publish("standard"), look("standard", "arrived")),
     "retry in bulk": (fail("failing"), in_bulk("retry")),
     "skip in bulk": (fail("failing"), in_bulk("skip_message")),
     "requeue": (fail("dead"), requeue),

@@ -41,32 +41,34 @@ SELECT
     stored.id_space
 FROM (
     SELECT
-        arrival_id, position, queue_id, group_key,
+        entry.arrival_id, entry.position, entry.queue_id, entry.group_key,
         CASE
-            WHEN status = 'placed' THEN 'held'
-            WHEN status = 'queued' AND entry_id = (
-                -- Where faults aren't kept, the first one.
-                SELECT coalesce(
-                    (
-                        SELECT one.entry_id FROM {schema}.faults AS one
-                        WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
-                        ORDER BY one.fault_id DESC LIMIT 1
-                    ), (
-                        SELECT one.entry_id FROM {schema}.entries AS one
-                        WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
-                            AND one.status = 'queued'
-                        ORDER BY one.ordinal LIMIT 1
-                    )
-                )
-                FROM {schema}.known_groups AS known
-                WHERE known.queue_id = entry.queue_id AND known.group_key = entry.group_key
-                    AND known.flags & {flag.FAULTED} <> 0
-            ) THEN 'faulted'
-            ELSE status::text
+            WHEN entry.status = 'placed' THEN 'held'
+            WHEN entry.status = 'queued' AND entry.entry_id = stopped.entry_id THEN 'faulted'
+            ELSE entry.status::text
         END AS status,
-        CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority, attempt,
-        visible_at, subscription_ids, arrival, NULL::timestamptz AS since
+        CASE entry.status WHEN 'placed' THEN 'place_open' END AS reason, entry.sequence, entry.ordinal, entry.priority,
+        entry.attempt, entry.visible_at, entry.subscription_ids, entry.arrival, NULL::timestamptz AS since
     FROM {schema}.entries AS entry
+    -- A join, because the planner would count a look for each entry: what it does for those few that are wanted then costs
+    -- nothing in comparison, and it reads the whole spool for each.
+    LEFT JOIN LATERAL (
+        -- Where faults aren't kept, the first one.
+        SELECT coalesce(
+            (
+                SELECT one.entry_id FROM {schema}.faults AS one
+                WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
+                ORDER BY one.fault_id DESC LIMIT 1
+            ), (
+                SELECT one.entry_id FROM {schema}.entries AS one
+                WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
+                ORDER BY one.ordinal LIMIT 1
+            )
+        ) AS entry_id
+        FROM {schema}.known_groups AS known
+        WHERE known.queue_id = entry.queue_id AND known.group_key = entry.group_key
+            AND known.flags & {flag.FAULTED} <> 0
+    ) AS stopped ON TRUE
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, disposition, reason, sequence, ordinal, priority, attempt,
