@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
-from seriatim.operations import bulk, dead_letters
+from seriatim.operations import bulk, dead_letters, groups
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.links import transmit as transmit_of_box
@@ -176,9 +176,9 @@ def requeue(box, many):
 
 
 #: By name: what has to be there, and what is counted.
-def look(queue, status):
+def look(listed, queue, **filters):
     def look(box, many):
-        assert len(messages(box, queue=queue, status=status, limit=many)) == many
+        assert len(list(listed(box, queue=queue, limit=many, **filters))) == many
 
     return look
 
@@ -211,8 +211,8 @@ WAYS = {
     "pass on to a gate": (publish("origin"), pass_on),
     "receive from a gate": (lambda box, many: (publish("origin")(box, many), pass_on(box, many)), receive("gate", 10)),
     "fail for good": (nothing, fail("failing")),
-    "look for what has failed": (fail("failing"), look("failing", "faulted")),
-    "look for what waits": (publish("standard"), look("standard", "arrived")),
+    "look for groups": (publish("standard"), look(groups.groups, "standard")),
+    "look for what waits": (publish("standard"), look(messages, "standard", status="arrived")),
     "retry in bulk": (fail("failing"), in_bulk("retry")),
     "skip in bulk": (fail("failing"), in_bulk("skip_message")),
     "requeue": (fail("dead"), requeue),
