@@ -82,6 +82,10 @@ def shown_row(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return f"{ratio:.2f}", _range(row["ratios"]), amount, demand
 
 
+def _written(amount: float) -> str:
+    return f"{amount:,.0f}" if amount >= 1_000 else f"{amount:.4g}"
+
+
 def read_sections() -> dict[str, Section]:
     """Return the last section of each part, by the part's name."""
     return {name: Section(**facts) for name, facts in json.loads(_FACTS.read_text(encoding="utf-8")).items()}
