@@ -152,7 +152,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), sequence=sq.Sequence(base="b")), "base is for the policy standard"),
     (lambda: sq.Sequencer(sq.BestEffort(by="time"), sequence=sq.Sequence(modulus=9)), "modulus is for the policy"),
     (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(epoch="e"), opens=bool), "can't be said together"),
-    (lambda: sq.Sequencer(sq.Standard(), sequence="n"), "sequence can't be 'n'"),  # type: ignore[arg-type]
+    (lambda: sq.Sequencer(sq.Standard(), sequence=3), "sequence can't be 3"),  # type: ignore[arg-type]
+    (lambda: sq.Sequencer(sq.Standard(), sequence=""), "by must be a name, not ''"),
+    (lambda: sq.UnitOfWork(size=""), "size must be a whole number, not ''"),
+    (lambda: sq.UnitOfWork(last=""), "last must be a filter, not ''"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2, once=False)), "tells parts that come again by their content"),
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), compare="a"), "compare requires the policy Standard"),
     (
@@ -212,3 +215,10 @@ def test_what_is_no_position_says_so(says: dict[str, Any], value: dict[str, Any]
     s = sq.Sequencer(sq.BestEffort(by="position"), sequence=sq.Sequence(**says))
     (item,) = s.offer([("g", None, value)], now=0.0).invalid
     assert item.reason == "the sequence is no position: up to 64 bytes of text or of binary, or up to 64 decimal digits"
+
+
+@pytest.mark.parametrize("named", ["n", lambda value: value["n"], sq.Sequence("n")])
+def test_a_sequencer_takes_the_name_of_the_number_alone(named: Any) -> None:
+    s = sq.Sequencer(sq.Standard(), sequence=named)
+    out = s.offer([("g", None, {"n": 2}), ("g", None, {"n": 1})], now=0.0)
+    assert [released.value["n"] for released in out.released] == [1, 2]

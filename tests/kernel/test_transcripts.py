@@ -320,6 +320,7 @@ def waiting() -> Any:
     [
         lambda: Sequencer("standard"),
         lambda: Sequencer(Standard(), start_from={"g": "2"}),
+        lambda: Sequencer(Standard(), start_from=[("g", 2)]),
         lambda: waiting().offer(None),
         lambda: waiting().replay([("g", 1, "a")]),
         lambda: waiting().skip_hole("g", through="2"),

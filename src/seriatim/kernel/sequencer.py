@@ -15,7 +15,7 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.groups.number_reader import NumberReader, Read, property_of
-from seriatim.kernel.groups.numbers import Sequence, by_position, with_numbers
+from seriatim.kernel.groups.numbers import Field, Sequence, by_position, with_numbers
 from seriatim.kernel.groups.policy import (
     BestEffort,
     Duration,
@@ -170,11 +170,12 @@ class Sequencer:
         region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has
             sent the message. Each region sends every message: the second sight of one is a copy.
         message_id: likewise: the id that a message has in both regions.
-        sequence: what the numbers mean: spans, turn-overs, epochs and more. Not together with `opens`, `closes` or `region`.
+        sequence: the number, where it is in the value: a key of it, or a function of it; or what the numbers mean: spans, turn-overs,
+            epochs and more. Not together with `opens`, `closes` or `region`.
         horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 
     Raises:
-        UsageError: `policy` isn't a policy, a first number isn't a whole number, or `compare` is none of these, or not for
+        UsageError: `policy` isn't a policy, `start_from` no mapping to whole numbers, or `compare` is none of these, or not for
             this policy.
         PolicyError: `opens`, `closes`, `region` or `sequence` is given with another policy; or a time-out, or the horizon, is wrong.
 
@@ -194,7 +195,7 @@ class Sequencer:
         region: str | Callable[[Any], Any] | None = None,
         message_id: str | Callable[[Any], Any] | None = None,
         horizon: Duration | None = None,
-        sequence: Sequence | None = None,
+        sequence: Field | Sequence | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
@@ -211,6 +212,8 @@ class Sequencer:
         self._region, self._message_id = region, message_id
         if region is not None:
             self.policy = policy = with_regions(policy, horizon)
+        if isinstance(sequence, str) or callable(sequence):
+            sequence = Sequence(sequence)
         together = opens is not None or closes is not None or region is not None
         self.policy = policy = _numbered(policy, sequence, together=together)
         self._by_position = by_position(policy)
@@ -227,11 +230,7 @@ class Sequencer:
         self._taken = 0
         self._now = NEVER
         self._names: dict[Key, Key] = {}
-        for key, number in (start_from or {}).items():
-            if not isinstance(policy, Standard):
-                raise UsageError("start_from requires the policy Standard")
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(number) > FOREVER:
-                raise UsageError(f"group {shown(key)} can't start from {shown(number)}", remedy="give a whole number")
+        for key, number in _first_numbers(policy, start_from).items():
             self._names[_raw(key)] = key
             self._groups[_raw(key)] = kernel.new_state(policy, 1, np.array([number], np.int64))
 
@@ -657,6 +656,20 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
             argument=("sequence", "opens"),
         )
     return policy
+
+
+def _first_numbers(policy: Policy, given: Mapping[Key, int] | None) -> Mapping[Key, int]:
+    """The first numbers of single groups, checked."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise UsageError(f"start_from can't be {shown(given)}", remedy='first numbers by group: {"cust-1": 7}')
+    for key, number in given.items():
+        if not isinstance(policy, Standard):
+            raise UsageError("start_from requires the policy Standard")
+        if isinstance(number, bool) or not isinstance(number, int | np.integer) or abs(number) > FOREVER:
+            raise UsageError(f"group {shown(key)} can't start from {shown(number)}", remedy="give a whole number")
+    return given
 
 
 def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:

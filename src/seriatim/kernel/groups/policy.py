@@ -37,6 +37,10 @@ def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> 
         raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {shown(value)}", argument=name)
 
 
+def _is_field(value: object) -> bool:
+    return (isinstance(value, str) and value != "") or callable(value)
+
+
 def period_of(policy: str, name: str, value: Duration | None) -> float | None:
     """The seconds of a period; None if no period is given (None or 0)."""
     if value is None:
@@ -241,9 +245,9 @@ class UnitOfWork:
     def __post_init__(self) -> None:
         if (self.size is None) == (self.last is None):
             raise PolicyError("UnitOfWork needs exactly one of size and last", argument=("size", "last"))
-        if self.size is not None and not isinstance(self.size, str) and not callable(self.size):
+        if self.size is not None and not _is_field(self.size):
             _whole("UnitOfWork", "size", self.size, 1)
-        if self.last is not None and not isinstance(self.last, str) and not callable(self.last):
+        if self.last is not None and not _is_field(self.last):
             raise PolicyError(f"UnitOfWork: last must be a filter, not {shown(self.last)}", argument="last")
         object.__setattr__(self, "timeout", period_of("UnitOfWork", "timeout", self.timeout))
         _whole("UnitOfWork", "start", self.start, 0, 1)

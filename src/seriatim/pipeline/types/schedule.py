@@ -14,7 +14,7 @@ from cronsim import CronSim, CronSimError
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.fields import Choice, Declaration, Kind, Text, takes
+from seriatim.kernel.fields import Choice, Declaration, Kind, Text, Wrong, takes
 from seriatim.pipeline.declared.kinds import Name, OwnName
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
@@ -38,7 +38,10 @@ class _Body(Kind):
     """The content of a message; in JSON in Base64."""
 
     def check(self, value: Any) -> Any:
-        return value.encode() if isinstance(value, str) else value
+        try:
+            return value.encode() if isinstance(value, str) else value
+        except UnicodeEncodeError:
+            raise Wrong("text without halves of surrogate pairs, or bytes") from None
 
     def stored(self, key: str, value: Any) -> dict[str, Any]:
         return {key: base64.b64encode(value).decode("ascii")}
