@@ -117,7 +117,11 @@ def test_what_is_said_otherwise_is_refused(box):
     ):
         with pytest.raises(sq.ActionRefused):
             call()
-    for call in (lambda: lease.complete(4), lambda: lease.complete(0), lambda: lease.fail(9), lambda: lease.renew(0)):
+    for call in (
+        lambda: lease.complete(4), lambda: lease.complete(0), lambda: lease.complete(10**30), lambda: lease.fail(9),
+        lambda: lease.fail(10**30), lambda: lease.fail(3, kind=[]), lambda: lease.renew(0),
+        lambda: lease.complete(3, publish=None), lambda: lease.complete(3, publish=5),
+    ):  # fmt: skip
         with pytest.raises(sq.UsageError):
             call()
     assert lease.complete(1).done == 2
@@ -241,9 +245,14 @@ def test_what_isnt_leased(box):
         {"attempt_id": "x" * 257},
         {"max_bytes": 0},
         {"limit": 0},
+        {"queue": ["orders"]},
+        {"principal": "web"},
     ):
         with pytest.raises(sq.UsageError):
-            box.lease("orders", **given)
+            box.lease(**{"queue": "orders"} | given)
+    for name in (None, [], "a\0"):
+        with pytest.raises(sq.UsageError):
+            sq.Principal(name)
     with pytest.raises(sq.UsageError):
         box.leased("no id")
     box.publish([sq.Message(type="order", body=bytes(1000), context={"customer": "a", "n": n}) for n in range(5)])

@@ -61,7 +61,11 @@ class LeaseCalls:
         self._access = access
         #: Which bodies `fill` reads; None: all.
         self._bodies = bodies
-        self.principal = principal or Principal()
+        self.principal = Principal() if principal is None else principal
+        if not isinstance(self.principal, Principal):
+            raise UsageError(
+                f"{shown(principal, 80)} is no principal", remedy='principal=sq.Principal("web")', argument="principal"
+            )
 
     def read(self, lease: Handle) -> None:
         """As of `TakenLease.read`."""
@@ -78,7 +82,8 @@ class LeaseCalls:
     ) -> LeaseAnswer:
         """As of `TakenLease.complete`; `check` raises where the caller may not publish something."""
         through = None if through is None else _checked_position(through)
-        results = [_checked_result(result) for result in ((publish,) if isinstance(publish, Message) else publish)]
+        given = (publish,) if isinstance(publish, Message) or not isinstance(publish, Iterable) else publish
+        results = [_checked_result(result) for result in given]
         said = _digest(results)
         with self._access.transaction() as transaction:
             told: dict[str, Any] = {}
@@ -100,7 +105,7 @@ class LeaseCalls:
         self, lease: Handle, at: int, kind: str, error: str, retry_after: float | str | timedelta | None
     ) -> LeaseAnswer:
         """As of `TakenLease.fail`."""
-        if kind not in set(FaultKind):
+        if kind not in list(FaultKind):
             raise UsageError(f"{shown(kind)} is no kind of failure", remedy=", ".join(FaultKind), argument="kind")
         after_us = None if retry_after is None else postponement_us(retry_after)
         return self._failed(lease, "fail", at, Fault(FaultKind(kind), "Failed", error, "", retry_after=after_us))
@@ -246,7 +251,7 @@ class LeaseCalls:
 
 
 def _checked_position(at: object) -> int:
-    if isinstance(at, bool) or not isinstance(at, int) or at < 1:
+    if isinstance(at, bool) or not isinstance(at, int) or not 1 <= at < 2**31:
         raise UsageError(f"{shown(at)} is no position", remedy="positions of a delivery count from 1")
     return at
 

@@ -21,6 +21,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Received
 
 _LONGEST_ATTEMPT = 256
@@ -51,7 +52,8 @@ class Wanted:
         attempt_id: str | None,
         max_bytes: int | None,
     ) -> Wanted:
-        """Check what is asked for; the queue, the limit and the group are checked where they are received."""
+        """Check what is asked for; the limit and the group are checked where they are received."""
+        checked_text(queue, "a queue's name")
         if attempt_id is not None and not (isinstance(attempt_id, str) and 0 < len(attempt_id) <= _LONGEST_ATTEMPT):
             raise UsageError(
                 f"{shown(attempt_id, 80)} can't be the id of an attempt", remedy=f"text of 1 to {_LONGEST_ATTEMPT} characters",

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message, Received
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ class Principal:
     """
 
     name: str = ""
+
+    def __post_init__(self) -> None:
+        checked_text(self.name, "the name of a principal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
