@@ -170,6 +170,36 @@ def test_a_run_ends_before_it_is_too_large(face):
     assert len(taken(face, max_bytes=7000)["messages"]) == 2
 
 
+def test_what_is_null_counts_as_left_out(face):
+    null = dict.fromkeys(("limit", "wait", "lease", "group", "attempt_id", "max_bytes"))
+    assert face.post(ORDERS, json=null).status_code == 204
+    face.box.publish([order(n) for n in range(3)])
+    delivery = taken(face, **null)
+    result = {
+        "type": "few",
+        "message_id": None,
+        "context": None,
+        "content_type": None,
+        "position": None,
+        "body_base64": None,
+    }
+    (published,) = call(face, delivery, "complete", through=1, publish=[result])["published"]
+    assert call(face, delivery, "renew", lease=None)["until"]
+    assert call(face, delivery, "complete", through=2, publish=None)["done"] == 2
+    assert call(face, delivery, "fail", at=3, kind=None, error=None, retry_after=None)["over"]
+    assert [(one.message_id, one.body) for one in face.received("few")] == [(published, b"")]
+    key = {"Idempotency-Key": "once"}
+    assert (
+        told(
+            face.post(
+                "/v1/messages", json={"type": "order", "message_id": None, "context": {"customer_id": "c"}}, headers=key
+            ),
+            201,
+        )["id"]
+        == "once"
+    )
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -67,6 +67,13 @@ def _object(told: str, required: tuple[str, ...], **properties: Schema) -> Schem
     }  # fmt: skip
 
 
+def _wish(told: str, required: tuple[str, ...], **properties: Schema) -> Schema:
+    """An object that callers send. What is null counts as left out: many programs write every member."""
+    return _object(
+        told, required, **{name: one if name in required else _or_null(one) for name, one in properties.items()}
+    )
+
+
 def _of(schema: str) -> Schema:
     return {"$ref": f"#/components/schemas/{schema}"}
 
@@ -111,7 +118,7 @@ _MESSAGE: Mapping[str, Schema] = {
         "description": "Its properties.",
         "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
     },
-    "body": _told({}, "A text is the body itself; any other value is its JSON."),
+    "body": _told({}, "A text is the body itself; any other value, null too, is its JSON."),
     "body_base64": {"type": "string", "contentEncoding": "base64", "description": "In place of `body`: any bytes."},
     "content_type": {"type": "string", "minLength": 1, "maxLength": 1024},
 }
@@ -120,7 +127,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Event": _EVENT,
     "Bytes": {"type": "string", "contentMediaType": "application/octet-stream"},
     "Events": _list(_of("Event"), maxItems=10_000),
-    "Message": _object(
+    "Message": _wish(
         "A message in plain JSON, with the names of seriatim's own class.",
         ("type",),
         **_MESSAGE,
@@ -172,7 +179,7 @@ SCHEMAS: Mapping[str, Schema] = {
             )
         ),
     ),
-    "Wanted": _object(
+    "Wanted": _wish(
         "What a caller wants to receive.",
         (),
         limit={"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
@@ -213,7 +220,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Result": {
         "oneOf": [
             {"allOf": [_of("Event")], "required": ["specversion"]},
-            _object(
+            _wish(
                 "A message in plain JSON.",
                 ("type",),
                 position=_told(_POSITION, "The message that it results from, where several are completed at once."),
@@ -221,13 +228,13 @@ SCHEMAS: Mapping[str, Schema] = {
             ),
         ]
     },
-    "Complete": _object(
+    "Complete": _wish(
         "Complete messages, and publish what results from them.",
         (),
         through=_told(_POSITION, "The position of the last message that is done; left out: all."),
         publish=_list(_of("Result"), maxItems=10_000),
     ),
-    "Fail": _object(
+    "Fail": _wish(
         "The failure of a message; the messages before it are completed.",
         ("at",),
         at=_POSITION,
@@ -238,7 +245,7 @@ SCHEMAS: Mapping[str, Schema] = {
     "Postpone": _object("A message that isn't for now.", ("at", "delay"), at=_POSITION, delay=_PERIOD),
     "DeadLetter": _object("A message that is set aside.", ("at", "reason"), at=_POSITION,
         reason={"type": "string", "minLength": 1, "maxLength": 10_000}),
-    "Renew": _object("How long the lease lasts from now on.", (), lease=_PERIOD),
+    "Renew": _wish("How long the lease lasts from now on.", (), lease=_PERIOD),
     "Until": _object("When the lease runs out.", ("until",), until=_WHEN),
     "Done": _object(
         "What a call has done.",

@@ -28,7 +28,7 @@ from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller
 from seriatim.http.declared import LARGEST_INLINE, LONGEST_WAIT_S, MOST_BYTES
 from seriatim.http.events import in_json, json_event, media_type, received_event
-from seriatim.http.messages import plain_message
+from seriatim.http.messages import plain_message, said
 from seriatim.http.problems import Problem
 from seriatim.http.reading import as_text, checked, items, json_of, members, period_of
 from seriatim.listening.bodies import Gone
@@ -165,7 +165,7 @@ def _results(texts: list[str]) -> list[Message | tuple[int, Message]]:
     """The results of a call: events or plain JSON, each with the position of its cause where it has one."""
     found: list[Message | tuple[int, Message]] = []
     for text in texts:
-        given = members(text)
+        given = said(members(text))
         position = given.pop("position", None)
         if "specversion" in given:
             event = json_event(given)
@@ -252,7 +252,8 @@ async def _text(asked: Asked) -> str:
 
 
 async def _body(asked: Asked, schema: str) -> dict[str, Any]:
-    return cast("dict[str, Any]", checked(schema, json_of(await _text(asked))))
+    found = cast("dict[str, Any]", checked(schema, json_of(await _text(asked))))
+    return {name: value for name, value in found.items() if value is not None}
 
 
 HANDLERS: Mapping[str, Callable[[Asked, Caller], Awaitable[Answer]]] = {

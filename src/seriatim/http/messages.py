@@ -198,7 +198,12 @@ def _plain(text: str, key: str | None, token: str) -> tuple[list[_Given], bool]:
         each = [{name: Member(value, "") for name, value in one.items()} for one in values]
     else:  # JSON stays as it was written
         each = [members(one) for one in (_items(text) if is_batch else [text])]
-    return [_plain_message(one, key, token) for one in each], is_batch
+    return [_plain_message(said(one), key, token) for one in each], is_batch
+
+
+def said(found: Mapping[str, Member]) -> dict[str, Member]:
+    """What a message in plain JSON says: without what is null, unless that is its body."""
+    return {name: one for name, one in found.items() if one.value is not None or name == "body"}
 
 
 def _plain_message(found: Mapping[str, Member], key: str | None, token: str) -> _Given:

@@ -181,7 +181,7 @@ def _quick(schema: str) -> Test:
 
 def _accepting(schema: Schema) -> Test:
     words = sorted(schema.keys() - _TOLD, key=lambda word: word != "type")  # the others suppose a value of that type
-    if not _TESTS.keys() >= set(words) or words[:1] not in ([], ["type"], ["$ref"], ["oneOf"]):
+    if not _TESTS.keys() >= set(words) or words[:1] not in ([], ["type"], ["$ref"], ["oneOf"], ["anyOf"]):
         return lambda _: False
     tests = [_TESTS[word](schema[word], schema) for word in words]
     return lambda value: all(test(value) for test in tests)
@@ -210,6 +210,11 @@ def _with_others(rule: Any, schema: Schema) -> Test:
     return lambda value: all(name in named or other(one) for name, one in value.items())
 
 
+def _any_of(rule: Any, _: Schema) -> Test:
+    either = [_accepting(one) for one in rule]
+    return lambda value: any(one(value) for one in either)
+
+
 def _one_kind_of(rule: Any, _: Schema) -> Test:
     """One of several schemas, of which the test knows that no value fits two: each has another type."""
     types = [SCHEMAS[one["$ref"].rpartition("/")[2]]["type"] if "$ref" in one else one.get("type") for one in rule]
@@ -219,7 +224,7 @@ def _one_kind_of(rule: Any, _: Schema) -> Test:
 
 _TESTS: Mapping[str, Callable[[Any, Schema], Test]] = {
     "type": _of_kind, "items": _with_items, "properties": _with_members, "additionalProperties": _with_others,
-    "oneOf": _one_kind_of,
+    "oneOf": _one_kind_of, "anyOf": _any_of,
     "$ref": lambda rule, _: _quick(rule.rpartition("/")[2]),
     "required": lambda rule, _: lambda value: all(name in value for name in rule),
     "minLength": lambda rule, _: lambda value: len(value) >= rule,
