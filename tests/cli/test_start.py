@@ -121,6 +121,9 @@ def test_help_lists_every_noun_once_and_what_helps_first():
         ("link", "link status"),
         ("links list", "link status"),
         ("link remove there", "link remove there"),
+        ("token", "token list"),
+        ("tokens --json", "token list --json"),
+        ("token revoke web", "token revoke web"),
         ("region", "regions list"),
         ("regions both.yaml --json", "regions status both.yaml --json"),
         ("regions run both.yaml", "regions run both.yaml"),
@@ -139,7 +142,7 @@ def test_a_noun_may_be_in_either_number_and_lists_without_a_verb(typed, meant):
 def test_the_other_number_reaches_the_command(box):
     where = ["--dsn", box.dsn, "--schema", box.schema]
     plural = ("queue", "queue list", "queues", "message", "messages list", "group list", "fault list", "type")
-    for typed in (*plural, "bulk", "link", "links", "regions"):
+    for typed in (*plural, "bulk", "link", "links", "regions", "token"):
         told = CliRunner().invoke(main, [*typed.split(), *where])
         assert told.exit_code == 0, typed
         assert told.stdout.startswith("there are no"), typed

@@ -30,6 +30,7 @@ _LISTS: Mapping[str, str] = {
     "link": "status",
     "pipeline": "list",
     "regions": "list",
+    "token": "list",
 }
 #: Those of which something is shown, if a file is named without a verb.
 _SHOWN_OF_FILES: Mapping[str, str] = {"pipeline": "show", "regions": "status"}
@@ -39,7 +40,7 @@ _PLAIN = ("contracts", "events", "faults", "services", "types", "workers")
 _HELP = ("-h", "--help")
 _FILES = (".yaml", ".yml")
 _PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN, "regions")}
-_PLURALS |= {f"{one}s": one for one in ("link", "pipeline")}
+_PLURALS |= {f"{one}s": one for one in ("link", "pipeline", "token")}
 
 
 def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collection[str]]) -> list[str]:
