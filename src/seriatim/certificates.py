@@ -21,11 +21,11 @@ class TlsFiles:
     """
 
     #: The path of its certificate, followed by those between it and the authority; None: this side shows none.
-    certificate: str | None = None
-    key: str | None = None
+    certificate: str | Path | None = None
+    key: str | Path | None = None
     #: The path of the certificates of the authority that signs the other side; None: the connecting side trusts the system's authorities,
     #: the listening side asks for no certificate.
-    authority: str | None = None
+    authority: str | Path | None = None
     #: Where they are named, for errors.
     place: str = ""
 
@@ -82,7 +82,7 @@ class TlsFiles:
                 ) from None
         return context
 
-    def _check_readable(self, path: str | None, noun: str) -> None:
+    def _check_readable(self, path: str | Path | None, noun: str) -> None:
         if path is None:
             return
         try:
@@ -104,7 +104,7 @@ class TlsFiles:
             "take one that isn't, of mode 600: openssl pkey -in … -out …",
         )
 
-    def _wrong(self, problem: str, path: str, remedy: str) -> EnvironmentProblem:
+    def _wrong(self, problem: str, path: str | Path, remedy: str) -> EnvironmentProblem:
         return EnvironmentProblem(f"{path} {problem}", where=self.place, remedy=remedy)
 
 
@@ -134,7 +134,7 @@ class RenewedContext:
         return self._context
 
 
-def _stamp(path: str | None) -> object:
+def _stamp(path: str | Path | None) -> object:
     try:
         status = Path(path or "").stat()
     except (OSError, ValueError):

@@ -691,3 +691,30 @@ def test_what_is_written_down_of_an_operator_is_looked_at_first(shared, said):
         groups.forget(shared, "orders", "c1", **said)
     with pytest.raises(sq.UsageError, match=f"is not {next(iter(said))}"):
         queues.release(shared, "orders", **said)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda box, odd: box.peek("orders", odd),
+        lambda box, odd: box.status_of("x", id_space=odd),
+        lambda box, odd: box.apply(odd),
+        lambda box, odd: box.more(odd),
+        lambda box, odd: box.publish(sq.Message(type="order"), unique=odd),
+        lambda box, odd: box.lease(odd),
+        lambda box, odd: sq.Worker(box, "orders", print, run_as=odd),
+        lambda box, odd: sq.Worker(odd, "orders", print),
+        sq.ReceivePort,
+    ],
+)
+@pytest.mark.parametrize("odd", [object(), [[]], {"x": []}, float("nan")])
+def test_an_argument_of_another_kind_is_a_usage_error(shared, call, odd):
+    with pytest.raises(sq.UsageError):
+        call(shared, odd)
+
+
+@pytest.mark.parametrize("odd", [None, 5, object()])
+def test_dialogs_refuse_what_is_no_list_and_no_handle(shared, odd):
+    for call in (lambda tx: tx.send_many(odd), lambda tx: tx.begin_monolog("Buyer", odd), lambda tx: tx.has_ended(odd)):
+        with pytest.raises(sq.UsageError), shared.session() as tx:
+            call(tx)

@@ -125,7 +125,8 @@ def test_a_port_tells_in_words_of_its_own_that_its_server_is_away(box):
         ({"columns": {}}, "writes no columns"),
         ({"columns": {"a": ""}}, "is not a name of a table, a column or a property"),
         ({"key": ["b"]}, "must be a list of columns"),
-        ({"key": "a"}, "must be a list of columns"),
+        ({"key": "a"}, "key can't be a str"),
+        ({"dsn": "postgresql://u:hush@\0"}, r"dsn can't be a str \(text without NUL\)"),
     ],
 )
 def test_what_cannot_be_is_refused(given, told):

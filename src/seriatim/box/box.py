@@ -39,6 +39,7 @@ from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
 from seriatim.pipeline.text.storable import checked_text
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Message
 
 
@@ -156,6 +157,7 @@ class MessageBox(OnlyWith, Closing):
         """The name of the box's schema."""
         return self._schema
 
+    @typed
     def more(self, connections: int, turn_limit: float | str | None = None) -> Self:
         """Open the same box with more connections, for a worker. Both objects share all connections.
 
@@ -414,6 +416,7 @@ class MessageBox(OnlyWith, Closing):
             transaction.check_enabled()
             return define(transaction, drops=drops)
 
+    @typed
     def apply(self, file: str | Path, *, prune: bool = False, dry_run: bool = False) -> list[Change]:
         """Apply the definitions of a box file, all or none; see ``docs/reference/box-file.md``.
 
@@ -442,6 +445,7 @@ class MessageBox(OnlyWith, Closing):
         with self._transaction() as transaction:
             return self._access.known.current(transaction)
 
+    @typed
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
         """Show the messages in a queue or a group, without locks: by group, in the order of leaving.
 
@@ -467,6 +471,7 @@ class MessageBox(OnlyWith, Closing):
         with translated(self._place):
             return tick(self._access, at_once=at_once)
 
+    @typed
     def status_of(
         self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
     ) -> MessageStatus:

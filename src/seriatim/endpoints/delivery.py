@@ -9,8 +9,11 @@ from typing import Protocol
 
 import psycopg
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.types.message import Received
+
+_LONGEST_TIMEOUT_S = 86_400.0
 
 
 class Delivered(Protocol):
@@ -30,6 +33,16 @@ class Transaction(Protocol):
     @property
     def delivery(self) -> Delivered | None:
         """The last delivery that was received in it."""
+
+
+def seconds_of(timeout: float | str, least: float = 0.001) -> float:
+    """The seconds of a time-out."""
+    found = seconds(micros(timeout))
+    if not least <= found <= _LONGEST_TIMEOUT_S:
+        raise UsageError(
+            f"timeout can't be {shown(timeout)}", remedy=f"from {least:g} s to a day, such as 10s", argument="timeout"
+        )
+    return found
 
 
 def in_hand(tx: Transaction) -> Delivered:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
 from seriatim.errors import Transient, UsageError, shown
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Received
 
 #: A name has 255 bytes at most; one that would be longer than the first ends with a digest.
@@ -23,11 +24,18 @@ class FilePort:
     appears only when it is complete. Names sort in the order of the group.
     """
 
+    @typed
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
         self._folder = Path(folder).absolute()
-        if not isinstance(suffix, str) or not _SUFFIX.fullmatch(suffix):
+        if not _SUFFIX.fullmatch(suffix):
             raise UsageError(f"suffix can't be {shown(suffix)}", remedy="such as .json")
-        if not self._folder.is_dir():
+        try:
+            is_there = self._folder.is_dir()
+        except OSError as error:
+            raise UsageError(
+                f"the folder can't be: {error.strerror}", where=shown(self._folder), remedy="name another"
+            ) from None
+        if not is_there:
             # A missing mount: files written beneath it would be hidden when it comes back.
             raise UsageError("the folder does not exist", where=str(self._folder), remedy="create it")
         self._suffix = suffix

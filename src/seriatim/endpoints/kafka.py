@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand, seconds_of
 from seriatim.errors import Business, Transient, UsageError, shown
 from seriatim.extras import need
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Property, Received
 
 need("kafka")
 
 from confluent_kafka import KafkaError, KafkaException, Producer  # noqa: E402 -- the extra was asked for
 
-_LONGEST_TIMEOUT_S = 86_400.0
 #: After that the client has to have said what became of a message, seconds beyond its own time-out.
 _MARGIN_S = 5.0
 #: Settings that the ports need as they set them.
@@ -49,21 +49,20 @@ class KafkaPort:
         options: further settings of librdkafka, such as ``security.protocol``.
     """
 
+    @typed
     def __init__(
         self,
         servers: str,
         topic: str,
         *,
         headers: Mapping[str, str] | None = None,
-        timeout: float = 30.0,
+        timeout: float | str = 30.0,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 1 <= timeout <= _LONGEST_TIMEOUT_S:
-            raise UsageError(f"timeout can't be {shown(timeout)}", remedy="seconds, from 1 to a day")
-        self._timeout = float(timeout)
+        self._timeout = seconds_of(timeout, 1.0)
         self._topic, self._headers = topic, dict(headers or {})
         self._settings = checked_options(servers, topic, options) | {
-            "enable.idempotence": True, "linger.ms": 0, "delivery.timeout.ms": round(timeout * 1000),
+            "enable.idempotence": True, "linger.ms": 0, "delivery.timeout.ms": round(self._timeout * 1000),
         }  # fmt: skip
         #: The brokers, for errors.
         self.place = f"{servers}, topic {topic!r}"
@@ -130,7 +129,7 @@ class KafkaPort:
 def checked_options(servers: str, topic: str, options: Mapping[str, str] | None) -> dict[str, Any]:
     """The settings of a client, with what all clients of ours have."""
     for what, value in (("servers", servers), ("topic", topic)):
-        if not isinstance(value, str) or not value:
+        if not value:
             raise UsageError(
                 f"{what} can't be {shown(value)}", remedy="such as servers: kafka.example:9092, topic: orders"
             )

@@ -7,16 +7,17 @@ import socket
 import ssl
 import threading
 import time
+from pathlib import Path
 
 from seriatim.certificates import TlsFiles
-from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
+from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand, seconds_of
 from seriatim.endpoints.hl7 import FrameReader, FrameTooLarge, Header, NotFramed, framed
 from seriatim.errors import Business, EnvironmentProblem, Transient, UsageError, shown
 from seriatim.network import watch
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Received
 
 _LARGEST_ANSWER = 1_000_000
-_LONGEST_TIMEOUT_S = 86_400.0
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:\[\]]+):(\d{1,5})", re.ASCII)
 
 
@@ -37,23 +38,22 @@ class MllpPort:
         EnvironmentProblem: a file can't be used.
     """
 
+    @typed
     def __init__(
         self,
         address: str,
         *,
-        timeout: float = 30.0,
+        timeout: float | str = 30.0,
         tls: bool = False,
-        authority: str | None = None,
-        certificate: str | None = None,
-        key: str | None = None,
+        authority: str | Path | None = None,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
     ) -> None:
-        found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+        found = _ADDRESS.fullmatch(address)
         if found is None or not 0 < int(found[2]) < 65536:
             raise UsageError(f"address can't be {shown(address)}", remedy="HOST:PORT, such as hospital.example:2575")
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= _LONGEST_TIMEOUT_S:
-            raise UsageError(f"timeout can't be {shown(timeout)}", remedy="seconds, more than 0, at most a day")
         self._host, self._port = found[1].strip("[]"), int(found[2])
-        self._timeout = float(timeout)
+        self._timeout = seconds_of(timeout)
         #: The host, for errors.
         self.place = f"{self._host}:{self._port}"
         files = TlsFiles(certificate, key, authority, f"mllp {self.place}")

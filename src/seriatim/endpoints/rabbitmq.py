@@ -13,6 +13,7 @@ from typing import Any
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, idempotency_key, in_hand
 from seriatim.errors import Business, Transient, UsageError, shown
 from seriatim.extras import need
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Property, Received
 
 need("rabbitmq")
@@ -39,6 +40,7 @@ class RabbitmqPort:
         app_id: the AMQP property ``app_id``, which tells receivers whose ids they are.
     """
 
+    @typed
     def __init__(
         self,
         url: str,
@@ -55,7 +57,7 @@ class RabbitmqPort:
                 remedy="give the exchange, or the queue as routing_key",
             )
         for what, value in (("exchange", exchange), ("routing_key", routing_key or ""), ("app_id", app_id)):
-            if not isinstance(value, str) or len(value.encode()) > 255:
+            if len(value.encode()) > 255:
                 raise UsageError(f"{what} can't be {shown(value)}", remedy="text of at most 255 bytes")
         self._exchange, self._routing_key, self._app_id = exchange, routing_key, app_id
         self._headers = dict(headers or {})

@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, in_hand
 from seriatim.errors import Business, Transient, UsageError
 from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Received
 from seriatim.rested import RestedConnection, Restedness
 
@@ -58,17 +59,18 @@ _OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
 class TablePort:
     """A handler that inserts rows, or updates existing rows."""
 
+    @typed
     def __init__(
         self, table: str, columns: Mapping[str, str], *, key: Sequence[str] = (), dsn: str | None = None
     ) -> None:
-        names = table.split(".") if isinstance(table, str) else [table]
+        names = table.split(".")
         if len(names) > 2:
             raise UsageError(f"{table!r} is not the name of a table", remedy="name, or schema.name")
         if not columns:
             raise UsageError("the port writes no columns", remedy="columns: a property for each column")
         for name in (*names, *columns, *columns.values()):
             checked_name(name, "a name of a table, a column or a property")
-        if isinstance(key, str) or not set(key) <= set(columns):
+        if not set(key) <= set(columns):
             raise UsageError(
                 "the key must be a list of columns that the port writes", remedy=f"some of {', '.join(columns)}"
             )

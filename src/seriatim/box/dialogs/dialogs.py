@@ -58,7 +58,8 @@ class Dialogs:
         is_monolog: bool,
     ) -> UUID:
         """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
-        if isinstance(to_services, str) or not all(isinstance(name, str) for name in (from_service, *to_services)):
+        named = [from_service, *to_services] if isinstance(to_services, Sequence) else [None]
+        if isinstance(to_services, str) or not all(isinstance(name, str) for name in named):
             raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
         if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")

@@ -105,6 +105,8 @@ class DialogVerbs(ABC):
 
     def send_many(self, messages: Iterable[Sequence[Any]]) -> None:
         """Send messages in dialogs, all or none, in order: (handle, type, body) or (handle, type, body, content type)."""
+        if not isinstance(messages, Iterable):
+            raise UsageError(f"{shown(messages, 80)} is no list of messages", remedy="a list of (handle, type, body)")
         rows = [_whole(message) for message in messages]
         with translated(self._place):
             self._dialogs.send(rows)
@@ -132,7 +134,7 @@ class DialogVerbs(ABC):
 
     def has_ended(self, handle: UUID) -> bool:
         """Whether this session has ended the side since it received the messages that it has in hand."""
-        return handle in self._ended_dialogs
+        return handle_of(handle) in self._ended_dialogs
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages."""

@@ -276,6 +276,8 @@ def _with_key(messages: Sequence[Message], unique: str) -> list[Message]:
             f"unique is the key of one message, and there are {len(messages):,}",
             remedy=f"give each message its own, as the property {UNIQUE_KEY!r}",
         )
+    if not isinstance(unique, str):
+        raise UsageError(f"unique can't be {shown(unique, 80)}", remedy="text", argument="unique")
     context = messages[0].context
     if context.get(UNIQUE_KEY, unique) != unique:
         raise UsageError(

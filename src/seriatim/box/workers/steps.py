@@ -21,6 +21,7 @@ from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.postgres.statements import Statements, statement
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.pipeline.text.storable import checked_text
 
 #: Errors that end a connection, and the setting of PostgreSQL that causes each.
 _SETTINGS: Mapping[type[psycopg.Error], str] = {
@@ -216,6 +217,7 @@ class Steps:
 
 
 def check_role(box: MessageBox, role: str) -> None:
+    checked_text(role, "a role's name")
     with box.session() as session:
         try:
             _change_role(session.transaction, role)

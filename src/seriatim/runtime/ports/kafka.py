@@ -10,6 +10,7 @@ from typing import Any
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Property
 from seriatim.runtime.ports.source import (
     Outcome,
@@ -57,6 +58,7 @@ class KafkaSource(Source):
         advice="Fifo on what the key is made of (source_key), or on source_partition",
     )
 
+    @typed
     def __init__(
         self,
         servers: str,
@@ -64,7 +66,7 @@ class KafkaSource(Source):
         *,
         name: str | None = None,
         type: str | None = None,  # noqa: A002 -- as the text has it
-        properties: dict[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         start: str = "earliest",
         options: Mapping[str, str] | None = None,
     ) -> None:

@@ -12,10 +12,11 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from seriatim.certificates import RenewedContext, TlsFiles
@@ -28,6 +29,7 @@ from seriatim.listening.limits import ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.network import PACE
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Property
 from seriatim.runtime.ports.source import (
     Outcome,
@@ -123,20 +125,21 @@ class MllpSource(Source):
         advice="Fifo fits a sender with one connection; for several connections take Standard on source_position (MSH-13)",
     )
 
+    @typed
     def __init__(
         self,
         listen: str,
         *,
         name: str | None = None,
         type: str | None = None,  # noqa: A002 -- as the text has it
-        properties: dict[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         largest: int = 64 * 2**20,
         connections: int = 128,
         silent: float = 10.0,
         patience: float = 20.0,
-        certificate: str | None = None,
-        key: str | None = None,
-        authority: str | None = None,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
+        authority: str | Path | None = None,
     ) -> None:
         self._address = host_and_port(listen, _EXAMPLE)
         self.name = name or f"mllp-{listen}"
@@ -150,7 +153,7 @@ class MllpSource(Source):
             ("silent", silent),
             ("patience", patience),
         ):
-            if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            if value <= 0:
                 raise UsageError(f"{called} can't be {shown(value)}", remedy="a number above 0")
         files = TlsFiles(certificate, key, authority, "mllp")
         if authority is not None and certificate is None:

@@ -15,6 +15,7 @@ from typing import Any
 from seriatim.errors import UsageError, shown
 from seriatim.extras import need
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.typed import typed
 from seriatim.pipeline.types.message import Property
 from seriatim.runtime.ports.source import (
     Outcome,
@@ -69,6 +70,7 @@ class RabbitmqSource(Source):
         is_once=False,
     )
 
+    @typed
     def __init__(
         self,
         url: str,
@@ -76,13 +78,13 @@ class RabbitmqSource(Source):
         *,
         name: str | None = None,
         type: str | None = None,  # noqa: A002 -- as the text has it
-        properties: dict[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         prefetch: int = 1000,
     ) -> None:
         self._parameters = parameters_of(url)
-        if not isinstance(queue, str) or not queue:
+        if not queue:
             raise UsageError(f"queue can't be {shown(queue)}", remedy="the name of a queue of RabbitMQ")
-        if isinstance(prefetch, bool) or not isinstance(prefetch, int) or not 1 <= prefetch <= 65_535:
+        if not 1 <= prefetch <= 65_535:
             raise UsageError(f"prefetch can't be {shown(prefetch)}", remedy="a number from 1 to 65,535")
         self.name = name or f"rabbitmq-{queue}"[:128]
         self.properties = None if properties is None else property_names(properties, "header")

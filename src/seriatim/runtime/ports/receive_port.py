@@ -90,6 +90,10 @@ class ReceivePort:
         lease: float | str = "15s",
     ) -> None:
         self._box = box
+        if not isinstance(port, str | Source):
+            raise UsageError(
+                f"port can't be {shown(port, 80)}", remedy="text such as 'mllp: {listen: 127.0.0.1:2575}', or a source"
+            )
         self._source = source_of(port) if isinstance(port, str) else port
         if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= 100_000:
             raise UsageError(f"batch can't be {shown(batch)}", remedy="a number of messages from 1 to 100,000")

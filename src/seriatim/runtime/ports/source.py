@@ -172,6 +172,6 @@ def property_names(given: Mapping[str, str] | None, what: str) -> dict[str, str]
     found = dict(given or {})
     for name, place in found.items():
         checked_property(name)
-        if not isinstance(place, str) or not place:
+        if not place:
             raise UsageError(f"the property {name!r} has no {what}", remedy=f"properties: {{{name}: …}}")
     return found

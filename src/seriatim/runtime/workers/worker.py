@@ -118,6 +118,8 @@ class Worker:
         run_as: str | None = None,
     ) -> None:
         self._limits = Limits(workers, batch, pace, mode, lease)
+        if not isinstance(box, MessageBox):
+            raise UsageError(f"box can't be {shown(box, 80)}", remedy="sq.MessageBox.open(…)", argument="box")
         definitions = box.definitions()
         definitions.queue(queue).check_received_here(by_regions=self._by_regions)
         declared = definitions.queue(queue).declared
