@@ -165,7 +165,7 @@ def _results(texts: list[str]) -> list[Message | tuple[int, Message]]:
     """The results of a call: events or plain JSON, each with the position of its cause where it has one."""
     found: list[Message | tuple[int, Message]] = []
     for text in texts:
-        given = said(members(text))
+        given = members(text)
         position = given.pop("position", None)
         if "specversion" in given:
             event = json_event(given)
@@ -175,8 +175,8 @@ def _results(texts: list[str]) -> list[Message | tuple[int, Message]]:
                 message_id=f"{event.source} {whole.message_id}",
             )  # fmt: skip
         else:
-            message = plain_message(given)
-        found.append(message if position is None else (position.value, message))
+            message = plain_message(said(given))
+        found.append(message if position is None or position.value is None else (position.value, message))
     return found
 
 

@@ -18,7 +18,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.not_done import REASONS
 from seriatim.kernel.values.outcome import Disposition
-from seriatim.pipeline.text.storable import checked_text
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 _TO_ROUTE = "it was published through SQL, and nobody has routed it yet"
@@ -92,7 +91,6 @@ def status_of(
     begin: Callable[[], AbstractContextManager[Transaction]], message_id: str, id_space: str | None, wait_s: float
 ) -> MessageStatus:
     """The state of a message; waits until it is final, for a limited time."""
-    checked_text(message_id, "a message's id")
     named = {"message_id": message_id, "id_space": id_space}
     until, pause_s = time.monotonic() + wait_s, _FIRST_PAUSE_S
     key: _Key | None = None
