@@ -475,7 +475,7 @@ class MessageBox(OnlyWith, Closing):
     def status_of(
         self, message_id: str, *, wait: float | str | None = None, id_space: str | None = None
     ) -> MessageStatus:
-        """The state of a message in each queue that has it; with a wait until it is final. Only the box's owner may call it.
+        """The state of a message in each queue that has it; with a wait until it is final. A role needs the right ``see`` for the queue.
 
         Waiting keeps no connection and no transaction: it looks again at first soon, and then once a second.
 
@@ -487,7 +487,7 @@ class MessageBox(OnlyWith, Closing):
 
         Raises:
             UsageError: the id can't be one; several messages have it, and `id_space` is None; or the wait is invalid.
-            EnvironmentProblem: the caller isn't the owner of the box.
+            EnvironmentProblem: the role may see no queue.
             Unavailable: the database is away.
         """
         wait_s = 0.0 if wait is None else patience(wait)
