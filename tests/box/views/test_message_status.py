@@ -134,5 +134,5 @@ def test_a_message_without_a_group(box):
 def test_bad_input(box, given, what):
     with pytest.raises(sq.UsageError, match=what):
         box.status_of("m", **given)
-    with pytest.raises(sq.UsageError, match="a message's id"):
+    with pytest.raises(sq.UsageError, match="message_id can't be a str"):
         box.status_of("\0")
