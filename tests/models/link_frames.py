@@ -14,10 +14,9 @@ from uuid import UUID
 import numpy as np
 
 from seriatim.box.links import layout
-from seriatim.box.links.answers import AnswerSet, FrameRefusal
+from seriatim.box.links.answers import AnswerSet, FrameRefusal, MessageSteps
 from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
-from seriatim.box.links.message_trace import MessageSteps
 from seriatim.errors import shown
 from seriatim.kernel.streams import OF_DIALOGS, WINDOW, BatchKind
 from tests.models import chain

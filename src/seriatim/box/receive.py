@@ -11,8 +11,7 @@ from enum import Enum, auto
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.box.dialogs.clock import fire_due
-from seriatim.box.dialogs.transmission import transmit_to
+from seriatim.box.dialogs.clock import fire_due, transmit_to
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.trials import next_trial
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending

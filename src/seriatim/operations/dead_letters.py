@@ -12,7 +12,7 @@ from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Re
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.views.filters import ErrorCount, Page
+from seriatim.box.views.listing import ErrorCount, Page
 from seriatim.box.views.message_places import Stored
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.operations.bulk import Refused, put_back

@@ -6,7 +6,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
 from seriatim.box.views.faults import faults_by_error as count_by_error
-from seriatim.box.views.filters import ErrorCount
+from seriatim.box.views.listing import ErrorCount
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations.listing import listed
 

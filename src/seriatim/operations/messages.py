@@ -15,8 +15,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.filters import ErrorCount, Page
-from seriatim.box.views.listing import filters_of
+from seriatim.box.views.listing import ErrorCount, Page, filters_of
 from seriatim.box.views.message_places import (
     Placed,
     PlaceFilter,

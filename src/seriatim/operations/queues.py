@@ -10,9 +10,9 @@ from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, settings_of
 from seriatim.box.definitions.switches import set_activated, set_enabled
-from seriatim.box.operators import queue_release, tune
+from seriatim.box.operators import queues as actions
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.operators.queue_release import Released
+from seriatim.box.operators.queues import Released
 from seriatim.box.views.not_done import NotDone
 from seriatim.box.views.not_done import not_done as not_done_of
 from seriatim.box.views.queue_counts import QueueCounts, counts_of, released_of
@@ -158,7 +158,7 @@ def set_queue(
     values = dict(zip(SETTINGS, (workers, in_flight, rate, run_length), strict=True))
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
-        return tune.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
+        return actions.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
 
 
 def release(box: MessageBox, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
@@ -177,4 +177,4 @@ def release(box: MessageBox, queue: str, *, actor: str = "application", reason: 
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
-        return queue_release.release(transaction, found, by)
+        return actions.release(transaction, found, by)

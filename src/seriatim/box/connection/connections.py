@@ -22,9 +22,9 @@ from psycopg_pool import ConnectionPool
 from seriatim.box.connection.access import Access, PublishNotices
 from seriatim.box.connection.box_version import BoxVersion
 from seriatim.box.connection.dsn import place_of, resolve
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.identity import Identity, identity_of
 from seriatim.box.connection.interruption import interruption
+from seriatim.box.connection.misuse import check_process
 from seriatim.box.connection.reachability import Reach
 from seriatim.box.connection.round_trip import OwnConnection, has_pooler
 from seriatim.box.connection.settings import set_for_transactions, set_on

@@ -27,9 +27,8 @@ from seriatim.box.connection.exchange import (
     rows_of,
     value_of,
 )
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
-from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.misuse import Misuse, check_process
 from seriatim.box.connection.observed_cursor import seen
 from seriatim.box.connection.settings import (
     begins_as_set,
@@ -69,7 +68,7 @@ class OwnConnection(PreparingConnection):
         #: The result of `can_flush`; None before the first call.
         self.may_flush: bool | None = None
         #: The beginning of the search for messages published through SQL, and until when it is valid: see
-        #: `publishing/unrouted_range.py`.
+        #: `publishing/sql_arrivals.py`.
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         #: Whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see

@@ -15,8 +15,7 @@ from seriatim.box.definitions import drop, links, schedules, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.box.definitions.gate_checks import check_gates, check_unused_gate, other_way
-from seriatim.box.definitions.gate_numbers import begin_at_gates
+from seriatim.box.definitions.gate_checks import begin_at_gates, check_gates, check_unused_gate, other_way
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements

@@ -17,9 +17,8 @@ import numpy as np
 from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
 from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
-from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.gates import Gates
-from seriatim.box.definitions.marks import written
+from seriatim.box.definitions.marks import of_content, plain, written
 from seriatim.box.definitions.meaning import Meaning
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted

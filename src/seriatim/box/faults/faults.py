@@ -16,8 +16,8 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
 from seriatim.kernel.operators.fault import FaultKind, attempts_of, fault, retry_delay

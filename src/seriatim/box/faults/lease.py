@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.types.message import Received
 

@@ -17,8 +17,8 @@ from seriatim.box.leases.calls import LeaseCalls, period_of
 from seriatim.box.leases.taken import Principal, TakenLease, leased_message
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
+from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.pipeline.types.message import Received

@@ -18,12 +18,19 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
+from seriatim.box.operators.failed_message import (
+    StoppedMessage,
+    edit,
+    failed,
+    retry_now,
+    see_now,
+    set_dead,
+    stopped_messages,
+)
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.seen import seen_of
-from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
     WaitingMessage,

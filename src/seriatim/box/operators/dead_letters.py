@@ -12,8 +12,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount, Page
-from seriatim.box.views.listing import Listing, When
+from seriatim.box.views.listing import ErrorCount, Listing, Page, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition

@@ -17,12 +17,18 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import context_of, dialog_of
 from seriatim.box.operators.actions import require_of, unlocked
-from seriatim.box.operators.failed_message import EditedEntry, Stopping, failed_of, see_now, write_edits
+from seriatim.box.operators.failed_message import (
+    EditedEntry,
+    Stopping,
+    failed_of,
+    retry_now,
+    see_now,
+    stopped_messages,
+    write_edits,
+)
 from seriatim.box.operators.operator_log import Operator, log_each
-from seriatim.box.operators.stopped_messages import retry_now, stopped_messages
 from seriatim.box.publishing.batch import distinct, stored_context
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.dialogs.transmission import transmit
+from seriatim.box.dialogs.clock import transmit
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 

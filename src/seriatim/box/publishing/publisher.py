@@ -20,7 +20,6 @@ from seriatim.box.definitions.unique import check_keys
 from seriatim.box.notice import KeptOut
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.awaited import with_awaited
 from seriatim.box.publishing.batch import (
     check_all,
     distinct,
@@ -33,7 +32,7 @@ from seriatim.box.publishing.batch import (
 )
 from seriatim.box.publishing.publish_result import Destinations, Published
 from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
-from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
+from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips, with_awaited
 from seriatim.box.traces import TRACES
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import micros

@@ -19,10 +19,9 @@ from seriatim.box.definitions import marks
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.gate_turn import ClosedPlaces
-from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import PLAIN, HandedMessages, TurnResult
-from seriatim.box.turns.turn_rows import GroupRow
+from seriatim.box.turns.turn_rows import GroupRow, fresh_row
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events

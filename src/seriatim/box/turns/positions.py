@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.definitions.meaning import position_in
-from seriatim.box.turns.group_row import state_rows
-from seriatim.box.turns.turn_rows import TurnRows, numbers_of
+from seriatim.box.turns.turn_rows import TurnRows, numbers_of, state_rows
 from seriatim.kernel.groups.policy import Policy
 from seriatim.kernel.groups.positions import ranked, ranks
 from seriatim.kernel.groups.state import Groups, Held, State

@@ -9,12 +9,11 @@ import numpy as np
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import ALL, BoxQueue
-from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.publishing.sql_arrivals import where_unrouted
 from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
-from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.resequence import Turn
-from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, TurnRows
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, TurnRows, fresh_row
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.values.columns import Ints
 

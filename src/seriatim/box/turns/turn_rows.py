@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.policy import Policy, StandardNumbers
-from seriatim.kernel.groups.state import Lives, Ranges, Remembered, State
+from seriatim.kernel.groups.state import Groups, Lives, Ranges, Remembered, State
+from seriatim.kernel.resequence import new_state
 from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
 from seriatim.kernel.values.time import NEVER
 
@@ -182,3 +183,17 @@ def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> In
     if missing is not None and None in values:
         values = [missing if value is None else value for value in values]
     return np.array(values, np.int64)
+
+
+def state_rows(groups: Groups) -> Ints:
+    """Return for each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""
+    columns = (
+        groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
+        groups.reports, groups.clock, groups.suspects, groups.suspect,
+    )  # fmt: skip
+    return np.stack(columns, axis=1)
+
+
+def fresh_row(policy: Policy) -> list[int]:
+    row: list[int] = state_rows(new_state(policy, 1).groups)[0].tolist()
+    return row

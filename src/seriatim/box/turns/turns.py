@@ -13,7 +13,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.publishing.sql_arrivals import where_unrouted
 from seriatim.box.turns.deliveries import Deliveries
 from seriatim.box.turns.delivery import Completion, Delivery, Mark
 from seriatim.box.turns.gate_turn import GateTurn

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import context_of, dialog_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.pipeline.types.message import Property
 

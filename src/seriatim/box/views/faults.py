@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount
-from seriatim.box.views.listing import Listing, When
+from seriatim.box.views.listing import ErrorCount, Listing, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.fault import FaultKind
 

@@ -11,9 +11,8 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount, Page
 from seriatim.box.views.groups import postponement_of
-from seriatim.box.views.listing import Listing, When, whole
+from seriatim.box.views.listing import ErrorCount, Listing, Page, When, whole
 from seriatim.errors import NotFound, UsageError
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
