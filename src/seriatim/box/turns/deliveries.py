@@ -119,7 +119,7 @@ class Deliveries:
             entry_ids=handed.entry_ids,
             incarnation=handed.incarnation,
             completion=ends.completion(),
-            place="" if self._transaction.access is None else self._transaction.access.place,
+            place=self._transaction.access.place,
             look=None if joined is None else lambda: self._standing(joined),
             put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),
         )
@@ -131,7 +131,7 @@ class Deliveries:
 
     def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
         """Return the fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
-        if self._transaction.access is None or not is_idle(self._transaction.connection):
+        if not is_idle(self._transaction.connection):
             return DeliveryStatus(*self._transaction.one("standing", **joined))
         with self._transaction.access.transaction() as transaction:
             return DeliveryStatus(*transaction.one("standing", **joined))
@@ -153,7 +153,7 @@ class Deliveries:
 
     def _put_back_apart(self, ends: DeliveryEnds) -> None:
         """Put back a delivery that an application has committed without completing it, independently of its next transaction."""
-        if ends.group is not None and self._transaction.access is not None:
+        if ends.group is not None:
             with self._transaction.access.transaction() as transaction:
                 transaction.do("put_back_committed", **ends.back())
 
