@@ -48,7 +48,7 @@ def exported(
     only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}
     if entries is not None:
         only = {"group_keys": list(entries), "entry_ids": [entry_id for each in entries.values() for entry_id in each]}
-    for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), id_space=None, **only):
+    for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), **only):
         for rows in _by_size(page):
             columns = {
                 "arrival_ids": [row.arrival_id for row in rows],
