@@ -23,7 +23,7 @@ from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.dialogs.delivery import accept, first_of, tell_unended
+from seriatim.box.dialogs.delivery import accept, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.faults.postpone import EarlyEnds
@@ -378,7 +378,8 @@ class Session(PublishVerbs, DialogVerbs):
             if self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait) is None:
                 return None
             self._put_back()
-            if found := first_of(self.transaction, handle_of(dialog)):
+            # Its messages come before those of other dialogs of the group.
+            if found := self.transaction.value("put_first", of_handle=handle_of(dialog)):
                 return self.receive(queue, limit=min(limit, found), group=own_group)
             # The group has messages of other dialogs only.
             if (left_s := until - time.monotonic()) <= 0 or not wait_s:

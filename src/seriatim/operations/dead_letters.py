@@ -55,7 +55,7 @@ def page(transaction: Transaction, chosen: DeadLetterFilter) -> Page[DeadLetter,
 @listed(DeadLetterFilter, without=("after", "seconds"))
 def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) -> list[ErrorCount]:
     """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first."""
-    return letters.dead_letters_by_error(transaction, chosen)
+    return transaction.rows("dead_letters_by_error", ErrorCount, **chosen.parameters())
 
 
 def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:

@@ -14,7 +14,6 @@ from seriatim.box.operators import queues as actions
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.queues import Released
 from seriatim.box.views.not_done import NotDone
-from seriatim.box.views.not_done import not_done as not_done_of
 from seriatim.box.views.queue_counts import QueueCounts, counts_of, released_of
 from seriatim.errors import EnvironmentProblem
 
@@ -73,7 +72,7 @@ def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
         definitions = box.access.known.current(transaction)
         for queue in queues:
             definitions.queue(queue)
-        return not_done_of(transaction, queues)
+        return transaction.rows("not_done_counts", NotDone, queues=list(queues))
 
 
 def turn_on(box: MessageBox, *queues: str, actor: str | None = None, reason: str | None = None) -> list[Change]:

@@ -50,11 +50,6 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
     return True
 
 
-def first_of(transaction: Transaction, handle: UUID) -> int:
-    """Put the queued messages of a dialog before those of other dialogs of its group; return their number."""
-    return int(transaction.value("put_first", of_handle=handle))
-
-
 def tell_unended(transaction: Transaction, delivery: Delivery, has_ended: Callable[[UUID], bool]) -> None:
     """Log, once for each service, that a receiver completes the end of a dialog and leaves its own side open."""
     for message in delivery.messages:

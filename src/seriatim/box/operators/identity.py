@@ -78,11 +78,6 @@ def new_id(transaction: Transaction, by: Operator) -> NewIdentity:
     return NewIdentity(lives.box_id, former, gone.messages, gone.dialogs)
 
 
-def forget_identity(transaction: Transaction) -> None:
-    """Take its id from a box that becomes a template: each copy takes one of its own when it is first opened."""
-    transaction.do("forget_identity")
-
-
 def _moved(before: BoxIdentity | None) -> dict[str, object]:
     if before is None:
         return {}

@@ -194,20 +194,21 @@ class _CleanUp:
         self._groups(expired)
         self._delete("purge_faults", after=0, before=moment - keeping.faults_for)
         self._delete("purge_events", after=0, before=events_before)
-        self._delete("purge_bulk_operations", least=1, before=events_before)
+        self._delete("purge_bulk_operations", to_the_last=True, before=events_before)
         self._rest()
         return self._purged
 
-    def _delete(self, statement: str, *, least: int = _BATCH, **given: Any) -> None:
-        """Delete batch after batch, until one has looked at fewer rows than `least`. A statement returns by their names the fields of
-        `Purged` that grow; the parameters that say where the next batch begins; and `looked`, where that isn't the number of deleted rows.
+    def _delete(self, statement: str, *, to_the_last: bool = False, **given: Any) -> None:
+        """Delete batch after batch, until one isn't full, or `to_the_last`, until there is nothing to look at. A statement returns by their
+        names the fields of `Purged` that grow; the parameters that say where the next batch begins; and at how many rows it has `looked`,
+        where that isn't the number of deleted ones.
         """
         while self._goes_on():
             found = self._row(statement, **given)._asdict()
             given |= {name: found.pop(name) for name in given.keys() & found.keys()}
             looked = found.pop("looked", None)
             self._count(**found)
-            if (sum(found.values()) if looked is None else looked) < least:
+            if (sum(found.values()) if looked is None else looked) < (1 if to_the_last else _BATCH):
                 return
 
     def _parts(self) -> None:

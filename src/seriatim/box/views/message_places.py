@@ -11,7 +11,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.box.views import listing
 from seriatim.box.views.groups import postponement_of
-from seriatim.box.views.listing import ErrorCount, Listing, Page, When, whole
+from seriatim.box.views.listing import Listing, Page, When, whole
 from seriatim.errors import NotFound, UsageError
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
@@ -175,11 +175,6 @@ def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[
         for row in rows
         if row["message_id"] is not None
     ]
-
-
-def places_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[ErrorCount]:
-    """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first."""
-    return transaction.rows("places_by_error", ErrorCount, **chosen.parameters())
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:
