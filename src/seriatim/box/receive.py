@@ -12,8 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.dialogs.clock import fire_due, transmit_to
-from seriatim.box.faults.expired_leases import reap
-from seriatim.box.faults.trials import next_trial
+from seriatim.box.faults.lost_turns import next_trial, reap
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.failed_turns import is_of_turn, set_failing_apart

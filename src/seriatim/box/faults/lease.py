@@ -9,10 +9,9 @@ complete the messages, under a lock that all of them need. All times are the dat
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
@@ -109,20 +108,6 @@ class HeldLease:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ExpiredLease:
-    """An expired lease: its token, group, the message of its handler, and its worker; `is_of_turn`: it has no holder: a turn failed."""
-
-    token: int
-    group: str | None
-    entry_id: int
-    worker: str
-    is_of_turn: bool
-    #: How its holder said that it failed; None: it ran out.
-    told: Mapping[str, Any] | None = None
-    attempt: int | None = None
-
-
 def claim(
     transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
 ) -> HeldLease:
@@ -197,11 +182,3 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     parameters = {"queue_id": queue.queue_id, "group_key": group}
     row = transaction.maybe("lease_of_group", **parameters)
     return row is not None and drop(transaction, queue, row[0])
-
-
-def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
-    rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
-    return [
-        ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt)
-        for row in rows
-    ]

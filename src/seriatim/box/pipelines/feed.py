@@ -24,7 +24,7 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connect
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.gate_checks import way_refused
 from seriatim.box.dialogs.clock import fire_due, transmit_to
-from seriatim.box.faults.expired_leases import reap
+from seriatim.box.faults.lost_turns import reap
 from seriatim.box.pipelines.arrow_rows import batches_of, own_names
 from seriatim.box.pipelines.batch_check import fail_invalid
 from seriatim.box.pipelines.copied import rows_of

@@ -269,14 +269,8 @@ class TransactionalTurns:
         work = late.work
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
-        with self.box.session() as session:
-            fault = Fault(
-                FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
-            )
-            lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
-            result = note_lost(session.transaction, lost, fault, PATIENCE_S)
-        if result is not None:
-            FAILURES.tell(lost.queue, lost.group, fault, result)
+        fault = Fault(FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker)
+        self.note_lost(LostTurn(work.queue, work.group, work.entry_id, late.token or work.token), fault)
 
     def _cut_off(self, late: LateTurn) -> bool:
         """End the connection of a turn; return False if the turn has ended before."""
