@@ -22,6 +22,7 @@ from seriatim.box.definitions.marks import of_content, plain, written
 from seriatim.box.definitions.meaning import Meaning
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
+from seriatim.box.postgres.array_text import numbers_in
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.filters.filter import Expression, Type
 from seriatim.kernel.filters.filter_eval import Values, evaluate
@@ -375,7 +376,7 @@ class Router:
         """Whether only subscriptions of roles have led a message to a queue; the argument is as in `Entries.subscriptions`."""
         if not self.roles_own:
             return False
-        ids = [int(one) for one in subscriptions[1:-1].split(",") if one]
+        ids = numbers_in(subscriptions)
         return bool(ids) and self.roles_own.issuperset(ids)
 
     def _problem_of(self, name: str) -> str | None:

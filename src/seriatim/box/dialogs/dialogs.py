@@ -50,12 +50,12 @@ class Dialogs:
         contract: str,
         *,
         lifetime: float | str | None,
-        encryption: bool,
-        related_to: UUID | str | None,
-        group: UUID | str | None,
         priority: int,
-        handle: UUID | str | None,
-        is_monolog: bool,
+        encryption: bool = False,
+        related_to: UUID | str | None = None,
+        group: UUID | str | None = None,
+        handle: UUID | str | None = None,
+        is_monolog: bool = False,
     ) -> UUID:
         """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
         if isinstance(to_services, str) or not all(isinstance(name, str) for name in (from_service, *to_services)):

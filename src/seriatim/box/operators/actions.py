@@ -42,7 +42,7 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of, new_group
-from seriatim.errors import ActionRefused, GroupChanged, NotFound, Unavailable, UsageError, shown
+from seriatim.errors import ActionRefused, GroupChanged, NotFound, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.groups.state import State
 from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
@@ -252,6 +252,11 @@ def _check_seen(asked: ActionRequest, found: GroupView) -> None:
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
     """Refuse an action that the group doesn't allow."""
     require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}", named=named)
+
+
+def why_refused(error: SeriatimError) -> str:
+    """The reason and the remedy in one line, for a list of what was refused."""
+    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:

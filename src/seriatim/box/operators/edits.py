@@ -18,7 +18,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
 from seriatim.box.messages.received import context_of, dialog_of
-from seriatim.box.operators.actions import require_of, unlocked
+from seriatim.box.operators.actions import require_of, unlocked, why_refused
 from seriatim.box.operators.failed_message import (
     EditedEntry,
     Stopping,
@@ -206,7 +206,7 @@ def _retry_alone(
             case NotRetried():
                 results.append(each)
             case UsageError():
-                results.append(NotRetried(name, one.group or "", one.message_id, _said(each)))
+                results.append(NotRetried(name, one.group or "", one.message_id, why_refused(each)))
             case PlannedRetry():
                 gone = NotRetried(name, each.group, one.message_id, "somebody else has retried it, or has it in hand")
                 results.append(done.get(each.edit.entry_id, gone))
@@ -260,12 +260,12 @@ def _result(
         case NotRetried():
             return planned
         case UsageError():
-            why = _said(planned)
+            why = why_refused(planned)
         case PlannedRetry():
             found = done[planned.group]
             if isinstance(found, Retried):
                 return replace(found, message_id=one.message_id, changed=planned.changed)
-            why = _said(found)
+            why = why_refused(found)
     return NotRetried(queue.declared.name, one.group or "", one.message_id, why)
 
 
@@ -301,14 +301,10 @@ def _why_not(one: ExportedMessage, view: GroupView | None, stopping: Stopping | 
     try:
         require_of(view, Action.RETRY)
     except ActionRefused as error:
-        return _said(error)
+        return why_refused(error)
     if stopping is None or one.entry_id not in stopping.entry_ids:
         return f"message {one.message_id!r} is not the one that stops the group"
     return None
-
-
-def _said(error: UsageError) -> str:
-    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
 # ---- what an edit changes

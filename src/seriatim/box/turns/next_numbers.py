@@ -21,7 +21,7 @@ from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.gate_turn import ClosedPlaces
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import PLAIN, HandedMessages, TurnResult
-from seriatim.box.turns.turn_rows import GroupRow, fresh_row
+from seriatim.box.turns.turn_rows import GroupRow, fresh_row, known_groups
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
@@ -94,11 +94,7 @@ def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
     """Return the stored state of the group; for an unknown group the state of a new one."""
     if not row.group_keys:
         return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
-    (known,) = zip(
-        row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered, row.lives,
-        strict=True,
-    )  # fmt: skip
-    return GroupRow(*known)
+    return known_groups(row)[0]
 
 
 @lru_cache

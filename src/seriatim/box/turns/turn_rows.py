@@ -5,11 +5,13 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seriatim.box.postgres.array_text import numbers_in
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.policy import Policy, StandardNumbers
 from seriatim.kernel.groups.state import Groups, Lives, Ranges, Remembered, State
@@ -37,6 +39,16 @@ class GroupRow(NamedTuple):
     remembered: str
     #: As PostgreSQL writes an array, see the table; None: its numbers are plain.
     lives: str | None = None
+
+
+_columns_of_groups = attrgetter(
+    "group_keys", "incarnations", "states", "skipped", "group_arrivals", "decided", "remembered", "lives"
+)
+
+
+def known_groups(row: Any) -> list[GroupRow]:
+    """Convert a row with a list for each column; NULLs if no group is known."""
+    return list(map(GroupRow._make, zip(*_columns_of_groups(row), strict=True))) if row.group_keys else []
 
 
 class Request(NamedTuple):
@@ -120,13 +132,13 @@ def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembere
 
 def width_of(lives: str | None) -> int:
     """How many numbers are remembered of each message that left: with spans the last one, too."""
-    return _PAIR if lives is None else _PAIR + numbers_of(lives)[len(Lives.__slots__)]
+    return _PAIR if lives is None else _PAIR + numbers_in(lives)[len(Lives.__slots__)]
 
 
 def lives_of(state: State, places: Sequence[int], known: Sequence[GroupRow]) -> State:
     if state.lives is None:
         return state
-    rows = [(at, numbers_of(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]
+    rows = [(at, numbers_in(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]
     if not rows:
         return state
     count = len(Lives.__slots__)
@@ -166,14 +178,8 @@ def written_down(left: Remembered, groups: int) -> list[str]:
 
 
 def pairs_of(written: str) -> list[tuple[int, int]]:
-    """The pairs of numbers in PostgreSQL's text of an array."""
-    numbers = numbers_of(written)
+    numbers = numbers_in(written)
     return list(zip(numbers[::2], numbers[1::2], strict=True))
-
-
-def numbers_of(written: str) -> list[int]:
-    """The numbers in PostgreSQL's text of an array."""
-    return [int(number) for number in written[1:-1].split(",") if number]
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
