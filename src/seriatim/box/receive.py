@@ -171,7 +171,6 @@ class Receiver:
         return _Then.ON if delivery is None else delivery
 
     def _begin(self, at: _Look) -> Delivery | _Then:
-        """Lock the next group."""
         self._serve(at.queue)
         after, self._after = self._after, None
         at.locked, at.begun = self._turns.begin(at.queue, self._limit, self._group, self._definitions.version, after)
@@ -238,7 +237,6 @@ class Receiver:
         return delivery, self._see(version)
 
     def _deliver(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult) -> Delivery | None:
-        """Write the result of a turn, and hand out its messages."""
         delivery = self._turns.deliver(queue, locked, judged, self._definitions)
         # A smaller rest leaves with later messages, by a turn.
         if queue.origin_id is not None and judged.left >= (self._limit if judged.arrived else 1):
@@ -260,7 +258,6 @@ class Receiver:
         return True
 
     def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        """Revoke expired leases; return whether there were any."""
         return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:

@@ -100,7 +100,6 @@ class Transaction(Statements):
         return seen_statement(name, self.schema) if seen_only else None
 
     def notice(self, *notices: Notice) -> None:
-        """Add notices of failures, for `publish_notices`."""
         self.notices += notices
 
     def publish_notices(self) -> None:

@@ -53,7 +53,6 @@ class _Joined(psycopg.Connection[Any]):
 
 
 def as_ours(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
-    """The application's connection, wrapped for the box's statements."""
     return connection if isinstance(connection, OwnConnection) else _Joined(connection)
 
 

@@ -471,7 +471,6 @@ def _turn_limit_ms(limit: float | str | None) -> int | None:
 
 
 def _set_up(identity: Identity, reach: Reach, pooled: bool, reads_only: bool, connection: OwnConnection) -> None:
-    """Prepare a new connection: its state and its settings."""
     identity.remember(connection)
     connection.reads_only = reads_only
     set_for_transactions(connection, reads_only=reads_only)

@@ -96,11 +96,9 @@ class OwnConnection(PreparingConnection):
 
     @property
     def blocks(self) -> int:
-        """The number of nested open transaction blocks."""
         return self._blocks
 
     def be_pooled(self) -> None:
-        """Note that a connection pooler stands in between: see `is_pooled`."""
         self.is_pooled = True
         self.prepare_threshold = None
 
@@ -152,7 +150,6 @@ class OwnConnection(PreparingConnection):
             yield from self._exec_command(sql.SQL("SELECT {}").format(each).as_bytes(self))
 
     def given_back(self) -> None:
-        """Note that no session uses the connection any more."""
         self._is_lent = False
         self.used_at = time.monotonic()
 
@@ -185,7 +182,6 @@ class OwnConnection(PreparingConnection):
         return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
     def see(self, query: Any) -> None:
-        """Inspect a statement before it is sent."""
         if not (effect := effect_of(self._text(query))):
             return
         if Effect.SETS in effect:
@@ -217,7 +213,6 @@ class OwnConnection(PreparingConnection):
         self.set_autocommit(value)
 
     def set_autocommit(self, value: bool) -> None:
-        """Like the driver's method."""
         if self._is_lent and value:
             raise Misuse(
                 "a session is one transaction: its connection can't commit each statement by itself",
@@ -226,14 +221,12 @@ class OwnConnection(PreparingConnection):
         super().set_autocommit(value)
 
     def tpc_begin(self, xid: Any) -> None:
-        """Refuse: the box has no two-phase transactions."""
         raise Misuse(
             "a session's transaction can't be one of two phases",
             remedy="join one of your own: box.session(connection=…)",
         )
 
     def commit(self) -> None:
-        """Commit, like the driver's method."""
         check_process(self._process)
         if not self._blocks:  # outside a block the driver refuses it
             self._check_ended()

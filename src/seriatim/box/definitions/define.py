@@ -198,7 +198,6 @@ class _Defining:
         return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
 
     def _put_apart(self, one: Location | Schedule | Link) -> Change | None:
-        """Write what nobody routes by."""
         match one:
             case Location():
                 return self._put_location(one)

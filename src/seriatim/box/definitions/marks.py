@@ -41,7 +41,6 @@ def fingerprints(marks: Ints) -> Ints:
 
 
 def fingerprint(mark: int | None) -> int:
-    """The fingerprint in a stored mark; 0: unknown."""
     return 0 if mark is None else mark & ~_BITS
 
 
@@ -50,7 +49,6 @@ def bits(marks: Ints) -> Ints:
 
 
 def of_content(message: Message) -> int:
-    """The fingerprint of a message's body and parts."""
     return of_bytes((message.body,)) if not message.parts else of_bytes(_pieces(message))
 
 
@@ -63,7 +61,6 @@ def _pieces(message: Message) -> Iterator[bytes]:
 
 
 def plain(value: Any) -> Any:
-    """A property's value as JSON has it."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
     return str(value) if isinstance(value, Decimal) else value

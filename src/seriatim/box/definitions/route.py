@@ -256,7 +256,6 @@ class Router:
         bodies: bool = True,
         carried: bool = False,
     ) -> Routed:
-        """Find the queues of each message."""
         return self.route_typed(self.typed(messages, carried=carried), received_at, look, bodies=bodies)
 
     def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:
@@ -543,7 +542,6 @@ class Router:
         return groups, sequences, sizes, priorities, problems, meanings if any(meanings) else None
 
     def _of_type(self, one: Queue, kind: str) -> Queue:
-        """A queue as it orders the messages of one type."""
         if (found := self._types_apart.get((one.name, kind))) is None:
             group = replace(one.group, by_type=None)
             found = replace(one, policy=one.policies.get(kind, one.policy), group=group)
@@ -649,7 +647,6 @@ class Router:
         rows: Sequence[int],
         sequences: Sequence[int | None],
     ) -> list[int | None]:
-        """The sizes of sets, for messages that contain the size."""
         if (last := self._lasts.get((name, policy))) is not None:
             is_last = self._holds(last, found, rows).tolist()
             return [
@@ -668,7 +665,6 @@ class Router:
         return bits.tolist()
 
     def _holds(self, expression: Expression, found: Mapping[str, Column], rows: Sequence[int]) -> Bools:
-        """Whether a filter holds for each of some messages."""
         names = [each.name for each in properties(expression)]
         whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
         holds: Bools = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
@@ -723,7 +719,6 @@ def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) 
 
 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
-    """Some properties in the form for filters."""
     return {name: found[name].arrays() for name in names}
 
 

@@ -61,5 +61,4 @@ def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> Non
 
 
 def transmit(transaction: Transaction) -> int:
-    """Deliver all waiting messages that can be delivered; return their number."""
     return int(transaction.value("transmit"))

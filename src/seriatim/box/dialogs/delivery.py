@@ -22,7 +22,6 @@ from seriatim.pipeline.types.message import Received
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
-    """Check a delivery before it is handed out."""
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()

@@ -134,12 +134,10 @@ class Dialogs:
         self._transaction.do("drop_ended", handles=list(self._ended))
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Set or remove a timer. Errors are those of `Session.set_timer`."""
         period = None if delay is None else _period(delay, "a timer")
         _raise(*self._row("try_set_timer", {"of_handle": handle_of(handle), "delay": period}))
 
     def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
-        """Move a side into another conversation group. Errors are those of `Session.move`."""
         parameters = {
             "of_handle": handle_of(handle),
             "to_group": handle_of(group, "a conversation group"),

@@ -48,7 +48,6 @@ class HeldLease:
 
     @property
     def left(self) -> int:
-        """The number of messages that aren't done."""
         return self._size - self.done
 
     @property

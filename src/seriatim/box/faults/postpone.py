@@ -32,7 +32,6 @@ _LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
 
 
 def postponement_us(delay: float | str | timedelta) -> int:
-    """Convert the delay of a postponement to microseconds."""
     delay_us = delay // timedelta(microseconds=1) if isinstance(delay, timedelta) else micros(delay)
     if not 0 <= delay_us <= _LONGEST_US:
         raise UsageError(
@@ -69,16 +68,13 @@ class EarlyEnds:
         self._transaction = transaction
 
     def postponement_us(self, delay: float | str | timedelta) -> int:
-        """The delay in microseconds; errors are those of `postponement_us`."""
         return postponement_us(delay)
 
     def postpone(self, delivery: Delivery, done: int, delay_us: int) -> None:
-        """Complete the first `done` messages, and postpone the others."""
         self._is_set(delivery, done)
         postpone(self._transaction, delivery, done, delay_us)
 
     def dead_letter(self, delivery: Delivery, done: int, reason: str) -> None:
-        """Complete the first `done` messages, dead-letter the next one (of a set all), and put the others back."""
         is_set = self._is_set(delivery, done)
         name = f"{socket.gethostname()}:{os.getpid()}"
         fault = Fault(FaultKind.BUSINESS, "DeadLetter", reason, name, is_dead=True)

@@ -34,7 +34,6 @@ _LONGEST_US = 86_400 * 10**6
 
 
 def period_of(lease: float | str | timedelta) -> timedelta:
-    """The time of a lease."""
     period_us = lease // timedelta(microseconds=1) if isinstance(lease, timedelta) else micros(lease)
     if not 0 < period_us <= _LONGEST_US:
         raise UsageError(
@@ -150,7 +149,6 @@ class LeaseCalls:
     def _published(
         self, transaction: Transaction, row: Any, results: Sequence[tuple[int | None, Message]]
     ) -> Published:
-        """Publish the results of the messages that the call completes."""
         definitions = self._access.known.current(transaction)
         messages: list[Message] = [message for _, message in results]
         wrong = next((at for at, _ in results if at is not None and not row.done < at <= row.at), None)

@@ -70,7 +70,6 @@ class Door:
         self.principal = self._calls.principal
 
     def lease_of(self, lease_id: UUID | str) -> TakenLease:
-        """A handle of a lease by its id; nothing is asked."""
         try:
             return TakenLease(self._calls, lease_id if isinstance(lease_id, UUID) else UUID(lease_id))
         except (ValueError, TypeError, AttributeError):

@@ -58,15 +58,12 @@ class HttpsCarrier:
         self._pool = self._connections()
 
     def push(self, frame: bytes) -> bytes:
-        """Send a batch or answers to the other box; return its answer. The errors are the same as for the class."""
         return self._call(PUSH, frame)
 
     def fetch(self, request: bytes) -> bytes:
-        """Fetch the messages that wait in the other box. The errors are the same as for the class."""
         return self._call(FETCH, request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box for the steps of a message. The errors are the same as for the class, also for a box without this door."""
         return self._call(TRACE, question)
 
     def close(self) -> None:

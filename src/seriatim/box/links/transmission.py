@@ -86,7 +86,6 @@ class Roads:
         return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
 
     def note(self, link: Link, *, failed: bool) -> None:
-        """Note how an exchange over a link ended."""
         times = self._failed.pop(link, (0, 0.0))[0]
         if failed:
             self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))

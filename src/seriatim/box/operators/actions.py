@@ -81,7 +81,6 @@ class ActionRequest:
 
     @property
     def body(self) -> bytes | None:
-        """The new body of the failed message."""
         return self.given.get("body")
 
 
@@ -250,7 +249,6 @@ def _check_seen(asked: ActionRequest, found: GroupView) -> None:
 
 
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
-    """Refuse an action that the group doesn't allow."""
     require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}", named=named)
 
 

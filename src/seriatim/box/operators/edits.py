@@ -369,7 +369,6 @@ def _edit(
 
 
 def _differing(before: Mapping[str, Property], after: Mapping[str, Property]) -> list[str]:
-    """The names of properties that differ, sorted."""
     missing = object()
     names = before.keys() | after.keys()
     return sorted(name for name in names if before.get(name, missing) != after.get(name, missing))

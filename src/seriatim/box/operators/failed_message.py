@@ -76,7 +76,6 @@ def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) 
 
 
 def see_now(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> None:
-    """Allow messages to be handed out at once."""
     transaction.do("see_now", of_queue=queue.queue_id, of_entries=list(entry_ids))
 
 

@@ -136,7 +136,6 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
 
 
 def grants(transaction: Transaction) -> list[Grant]:
-    """The rights of all roles, by role."""
     return transaction.rows("grants", Grant)
 
 

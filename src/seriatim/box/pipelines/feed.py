@@ -267,7 +267,6 @@ class PipelineFeed(Closing):
         return len(entry_ids) or -1
 
     def _locked(self, transaction: Transaction, most: int) -> LockedGroups:
-        """Lock the next groups."""
         return LockedGroups(*self._run(transaction, "lock_many", how_many=most)[0])
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:

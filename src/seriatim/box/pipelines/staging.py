@@ -229,7 +229,6 @@ class Staging(Closing):
         self._add(part, messages_of(rows, self._incoming, made_up), definitions)
 
     def _add(self, part: OpenPart, placed: PartRows, definitions: Definitions) -> None:
-        """Route messages, and stage them."""
         routed = self._routed(part.transaction, placed, definitions)
         messages = message_columns(parameters_of(routed, 0, len(placed.messages)))
         part.add(messages, entry_columns(routed.entries))

@@ -89,7 +89,6 @@ def _no_message(message: object) -> Misuse:
 
 
 def check_size(message: Message) -> None:
-    """Check that a message isn't too large."""
     if (size := _size(message)) > MOST_BODY_BYTES:
         raise UsageError(
             f"the body of message {message.message_id} has {size:,} bytes"

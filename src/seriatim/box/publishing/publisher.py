@@ -121,7 +121,6 @@ class Publisher:
     def _taken_in(
         self, transaction: Transaction, routed: Routed, runs: Sequence[tuple[int, int]], until: float
     ) -> Published:
-        """Take runs of messages in, one after another."""
         fresh, begun = self._fresh, 0
         ids = [message.message_id for message in self._given]
         own_ids = ids if len(ids) == len(fresh) else [message.message_id for message in fresh]

@@ -262,7 +262,6 @@ def _awaited(wanted: Awaited, until: float, *, is_new: bool) -> Generator[Step, 
 
 
 def _publish(access: Access, request: Request) -> Pending:
-    """Publish a request in a transaction of its own."""
     with access.transaction() as transaction:
         return request.publish(transaction, request.message, by_itself=True)
 

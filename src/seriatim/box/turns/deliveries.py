@@ -137,7 +137,6 @@ class Deliveries:
             return DeliveryStatus(*transaction.one("standing", **joined))
 
     def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
-        """Complete the first `count` messages of a delivery, and put the others back."""
         if count:
             self._execute(ends.between(0, count).completion())
         self._put_back(ends.between(count, None), joined)

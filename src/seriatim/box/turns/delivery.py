@@ -16,8 +16,6 @@ from seriatim.pipeline.types.message import Received
 
 
 class Completion(NamedTuple):
-    """The statement that completes a delivery: its name and its parameters."""
-
     name: str
     parameters: dict[str, Any]
 

@@ -177,7 +177,6 @@ class Turn:
         )
 
     def judge(self) -> TurnResult:
-        """Judge the arrivals, and fire due timers."""
         return self._written(self._called())
 
     def put_back(self, numbers: Mapping[str, Sequence[int]]) -> None:
@@ -618,7 +617,6 @@ class Turn:
         return kernel.Outcome(outcome.state, Decided.concat([decided, passed]), outcome.events)
 
     def _numbers_now(self, was: Meanings, outcome: kernel.Outcome) -> _NumbersNow:
-        """What is known of the numbers of all entries after the turn."""
         after, decided, events = outcome.state, outcome.decided, outcome.events
         entries, policy = self._entries, self._policy
         sequence, bits = entries.sequence.copy(), was.bits.copy()
