@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -20,7 +19,6 @@ from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.connection.access import Access, PublishNotices
-from seriatim.box.connection.box_version import BoxVersion
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.box.connection.identity import Identity, identity_of
 from seriatim.box.connection.interruption import interruption
@@ -29,7 +27,7 @@ from seriatim.box.connection.reachability import Reach
 from seriatim.box.connection.round_trip import OwnConnection, has_pooler
 from seriatim.box.connection.settings import set_for_transactions, set_on
 from seriatim.box.definitions.known import Known
-from seriatim.box.postgres.migrate import check, find, migrate
+from seriatim.box.postgres.migrate import BoxVersion, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import is_out_of_step, reached, translated, watch_version
@@ -79,9 +77,7 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -331,9 +327,7 @@ class _Transaction:
                         self._interruption.has(connection)
                     return connection
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         connection = self._connection
         if os.getpid() != self._process:  # it belongs to the other process, which continues with it
             if error is None:

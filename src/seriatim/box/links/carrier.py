@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from ipaddress import ip_address
 from selectors import EVENT_READ, DefaultSelector
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -105,9 +104,7 @@ class Carrier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _call(self, function: str, frame: bytes) -> bytes:
