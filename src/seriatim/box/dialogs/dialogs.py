@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
@@ -79,7 +78,7 @@ class Dialogs:
             "given": None if handle is None else handle_of(handle),
             "is_monolog": is_monolog,
         }
-        begun, *refusal = self._row("try_begin", parameters)
+        begun, *refusal = self._transaction.one("try_begin", **parameters)
         _raise(*refusal)
         return begun
 
@@ -99,14 +98,14 @@ class Dialogs:
         if STRAIGHT_SEND.applies(SentMessages(handles, types)):
             parameters = {"handle": handles[0], "kind": types[0]}
             if len(bodies) == 1:
-                _raise(*self._row("send_one", parameters | {"body": bodies[0], "content_type": content_types[0]}))
+                _raise(*self._transaction.one("send_one", **parameters, body=bodies[0], content_type=content_types[0]))
                 return
             unsaid = all(content_type is None for content_type in content_types)
             columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
-            _raise(*self._row("try_send_run", parameters | columns))
+            _raise(*self._transaction.one("try_send_run", **parameters, **columns))
         elif handles:
             columns = {"bodies": bodies, "content_types": content_types}
-            _raise(*self._row("try_send", {"handles": handles, "kinds": types} | columns))
+            _raise(*self._transaction.one("try_send", handles=handles, kinds=types, **columns))
 
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
@@ -126,7 +125,7 @@ class Dialogs:
             if received.dialog is not None and received.dialog.handle == ours
         ]
         parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": ids}
-        _raise(*self._row("try_end", parameters))
+        _raise(*self._transaction.one("try_end", **parameters))
         self._ended.add(ours)
 
     def put_back(self) -> None:
@@ -135,7 +134,7 @@ class Dialogs:
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         period = None if delay is None else _period(delay, "a timer")
-        _raise(*self._row("try_set_timer", {"of_handle": handle_of(handle), "delay": period}))
+        _raise(*self._transaction.one("try_set_timer", of_handle=handle_of(handle), delay=period))
 
     def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
         parameters = {
@@ -143,12 +142,12 @@ class Dialogs:
             "to_group": handle_of(group, "a conversation group"),
             "in_hand": [received.message_id for received in in_hand],
         }
-        _raise(*self._row("try_move", parameters))
+        _raise(*self._transaction.one("try_move", **parameters))
 
     def group_of(self, handle: UUID | str) -> tuple[str, str]:
         """The queue and the conversation group of a side."""
         ours = handle_of(handle)
-        queue, group = self._row("group_of", {"of_handle": ours})
+        queue, group = self._transaction.one("group_of", of_handle=ours)
         if queue is None:
             raise NotFound(f"there is no dialog with the handle {ours}")
         return queue, group
@@ -160,9 +159,6 @@ class Dialogs:
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
             for sent, sequence, kind, content_type, body, at, reason in rows
         ]
-
-    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        return self._transaction.one(name, **parameters)
 
 
 def handle_of(handle: object, noun: str = "a handle") -> UUID:

@@ -147,8 +147,9 @@ class HttpsCarrier:
                     remedy="authority has to have signed it, and its subjectAltName to have the name in url",
                 ) from error
             if isinstance(cause, ssl.SSLError) and any(alert in (cause.reason or "") for alert in _ALERTS):
+                why = cause.reason.partition("ALERT_")[2].replace("_", " ").lower()
                 raise EnvironmentProblem(
-                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}",
+                    f"the other side doesn't take the certificate of this one: {why}",
                     where=where,
                     remedy="the authority there has to have signed it, and it must not be over",
                 ) from error
@@ -157,7 +158,3 @@ class HttpsCarrier:
                 where=where,
                 remedy="it is tried again",
             ) from error
-
-
-def _words(reason: str) -> str:
-    return reason.partition("ALERT_")[2].replace("_", " ").lower()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -273,11 +272,7 @@ def _action(queue: BoxQueue, group: str, planned: PlannedRetry, now_us: int) -> 
     """The kernel's action; None if the message waits for its next attempt, and only has to be seen now."""
     if planned.was_waiting:
         return None
-    return partial(_retry, queue, group, now_us)
-
-
-def _retry(queue: BoxQueue, group: str, now_us: int, state: State) -> Outcome:
-    return actions.retry(queue.declared.policy_of(group), state, now_us, group)
+    return lambda state: actions.retry(queue.declared.policy_of(group), state, now_us, group)
 
 
 def _logged(planned: Sequence[PlannedRetry]) -> dict[str, object]:

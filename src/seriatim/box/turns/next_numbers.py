@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, cast
 
@@ -93,13 +92,8 @@ _NOTHING_ELSE: dict[str, Any] = {
 def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
     """Return the stored state of the group; for an unknown group the state of a new one."""
     if not row.group_keys:
-        return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
+        return GroupRow(key, incarnation, fresh_row(policy), "{}", 0, [0] * int(Disposition.VOID), "")
     return known_groups(row)[0]
-
-
-@lru_cache
-def _new(policy: Policy) -> list[int]:
-    return fresh_row(policy)
 
 
 def _remembered(before: str, sequences: Sequence[int], stored: Sequence[int | None], most: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -200,6 +201,7 @@ def state_rows(groups: Groups) -> Ints:
     return np.stack(columns, axis=1)
 
 
+@lru_cache
 def fresh_row(policy: Policy) -> list[int]:
     row: list[int] = state_rows(new_state(policy, 1).groups)[0].tolist()
     return row

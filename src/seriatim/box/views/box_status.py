@@ -81,7 +81,11 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
     applied = find(statements)
     earlier = {table.name: (table.rows, table.size_bytes) for table in noted}
     if since is not None:
-        tables = tuple(_compared(table, *earlier.get(table.name, (0, 0))) for table in tables)
+        tables = tuple(
+            replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)
+            for table in tables
+            for rows, size_bytes in [earlier.get(table.name, (0, 0))]
+        )
     dispensers = tuple(statements.rows("dispensers", Dispenser))
     return BoxStatus(
         place=place,
@@ -93,10 +97,6 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
         tables=tables,
         since=since,
     )
-
-
-def _compared(table: TableSize, rows: int, size_bytes: int) -> TableSize:
-    return replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)
 
 
 def changes_of(transaction: Transaction) -> dict[str, int]:
