@@ -92,11 +92,8 @@ class OwnConnection(PreparingConnection):
         #: Whether something was set on it that outlasts a transaction.
         self._is_changed = False
         self._committed: InHand | None = None
-        self._blocks = 0
-
-    @property
-    def blocks(self) -> int:
-        return self._blocks
+        #: The number of nested open transaction blocks.
+        self.blocks = 0
 
     def be_pooled(self) -> None:
         self.is_pooled = True
@@ -187,7 +184,7 @@ class OwnConnection(PreparingConnection):
         if Effect.SETS in effect:
             self._is_changed = True
         has_received = self.in_hand is not None and self.in_hand is not self._committed
-        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self._blocks and Effect.ENDS in effect):
+        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self.blocks and Effect.ENDS in effect):
             self.refused += 1
             raise Misuse(
                 f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
@@ -228,7 +225,7 @@ class OwnConnection(PreparingConnection):
 
     def commit(self) -> None:
         check_process(self._process)
-        if not self._blocks:  # outside a block the driver refuses it
+        if not self.blocks:  # outside a block the driver refuses it
             self._check_ended()
         super().commit()
         self._committed = self.in_hand
@@ -247,7 +244,7 @@ class OwnConnection(PreparingConnection):
         is_whole, before = is_idle(self), self.in_hand
         was_open = before is not None and before.is_open
         with super().transaction(savepoint_name, force_rollback) as block:
-            self._blocks += 1
+            self.blocks += 1
             try:
                 yield block
                 if is_whole and not force_rollback:
@@ -257,7 +254,7 @@ class OwnConnection(PreparingConnection):
                 self._tidy_up()  # or the rollback couldn't be sent
                 raise
             finally:
-                self._blocks -= 1
+                self.blocks -= 1
         if force_rollback:
             self._go_back_to(before, was_open=was_open)
 

@@ -61,9 +61,8 @@ class Carrier:
     """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit."""
 
     def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
-        self._place = f"link {link.name!r}"
         dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
-        self._to = place_of(dsn, link.schema)
+        self._where = f"link {link.name!r}, {place_of(dsn, link.schema)}"
         self._schema = link.schema
         self._dsn, self._answer_s, self._connect_s = dsn, answer_s, connect_s
         self._connection = self._connected()
@@ -77,9 +76,7 @@ class Carrier:
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(
-                f"the other box can't be reached: {error}",
-                where=f"{self._place}, {self._to}",
-                remedy="it is tried again",
+                f"the other box can't be reached: {error}", where=self._where, remedy="it is tried again"
             ) from error
         connection.most_s = self._answer_s
         return connection
@@ -119,18 +116,18 @@ class Carrier:
         except (errors.UndefinedFunction, errors.InvalidSchemaName) as error:
             raise SchemaMismatch(
                 f"there is no message box with links: {error.diag.message_primary}",
-                where=f"{self._place}, {self._to}",
+                where=self._where,
                 remedy="is it the right database? there: seriatim box migrate",
             ) from error
         except errors.InsufficientPrivilege as error:
             raise EnvironmentProblem(
                 f"the other box refuses the role: {error.diag.message_primary}",
-                where=f"{self._place}, {self._to}",
+                where=self._where,
                 remedy="there: seriatim link accept NAME --role ROLE --box ID",
             ) from error
         except psycopg.Error as error:
             raise Unavailable(
-                f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"
+                f"the other box can't be asked: {error}", where=self._where, remedy="it is tried again"
             ) from error
         self._connection.used_at = time.monotonic()
         return b"" if row is None or row[0] is None else bytes(row[0])
