@@ -88,7 +88,7 @@ class Receiver:
         #: Execute this statement and commit first, in one round trip with the first attempt to receive.
         self._after = after
         self._ends_wait = ends_wait or (lambda: False)
-        #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, which record what they begin.
+        #: Whether groups whose last turn was rolled back are put on trial, see `lost_turns.py`; for workers, which record what they begin.
         self._tries = tries
         #: Whether the worker of a region receives, which asks the journal before it handles anything.
         self._by_regions = by_regions

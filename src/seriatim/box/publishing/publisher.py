@@ -228,9 +228,7 @@ class Publisher:
 
     def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = router_of(definitions)
-        moment = None
-        if router.needs_time:
-            moment = transaction.value("moment")
+        moment = transaction.value("moment") if router.needs_time else None
         routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)

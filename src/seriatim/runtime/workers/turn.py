@@ -308,7 +308,7 @@ class _Turn:
         self.tried = 0
         #: Whether each message is checked for errors that would refuse the whole turn.
         self.checks = checks
-        #: The token of the record that a turn on trial was begun; see `trials.py`.
+        #: The token of the record that a turn on trial was begun; see `lost_turns.py`.
         self.token: int | None = None
         #: The failure of a handler, and its effect; committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None
