@@ -55,7 +55,7 @@ def exported(
                 "positions": [row.position for row in rows],
                 "entry_ids": [row.entry_id for row in rows],
             }
-            bodies = {entry_id.place: entry_id for entry_id in transaction.rows("bodies_to_export", **columns)}
+            bodies = {stored.place: stored for stored in transaction.rows("bodies_to_export", **columns)}
             for at, row in enumerate(rows, 1):
                 if at not in bodies:
                     continue  # it was done and deleted meanwhile
