@@ -303,14 +303,14 @@ class _Defining:
     def _write(self, name: str, one: Definition, /, **parameters: object) -> None:
         self._statements.do(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
 
-    # ---- dropping
-
     def _check_regional(self, queues: Sequence[Queue]) -> None:
         """Refuse queues of two regions that would decide something in one of them."""
         if queues and (regional := self._statements.value("region_queue_names")):
             for one in queues:
                 if one.name in regional:
                     check_decides_nothing(one)
+
+    # ---- dropping
 
     def _drop(self, kind: Kind, name: str) -> Change:
         statements, before = self._statements, self._before
@@ -320,22 +320,22 @@ class _Defining:
                 if drop.state_of(before, name) != "started":
                     self._hold_publishers()
                     drop.check_collected(statements, before, name, "be dropped")
-                self._statements.do("drop_subscription", name=name)
+                statements.do("drop_subscription", name=name)
             case Kind.QUEUE:
                 self._drop_queue(before.queues[name])
             case Kind.TYPE:
-                self._statements.do("drop_type", name=name)
+                statements.do("drop_type", name=name)
             case Kind.CONTRACT:
                 services.check_unused_contract(statements, before, name, gone=self._gone)
-                self._statements.do("drop_contract", name=name)
+                statements.do("drop_contract", name=name)
             case Kind.SERVICE:
                 self._hold_publishers()
                 services.check_unused_service(statements, name, "be dropped")
-                self._statements.do("drop_service", name=name)
+                statements.do("drop_service", name=name)
             case Kind.LOCATION:
                 drop.drop_location(statements, name)
             case Kind.SETTINGS:
-                self._statements.do("drop_settings")
+                statements.do("drop_settings")
             case Kind.SCHEDULE | Kind.LINK:
                 self._drop_apart(kind, name)
         return Change("dropped", kind, name)

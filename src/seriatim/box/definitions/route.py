@@ -395,11 +395,8 @@ class Router:
             kind = "type" if one.group.by_type is not None else None
             named = (one.group.by, *one.says.names, one.priority, kind, *sizes, *(one.compare or ()))
             names |= {name for name in named if isinstance(name, str)}
-            names |= (
-                {str(one.group.by), *self._correlation.names[one.name]}
-                if one.name in self._correlation.names
-                else set()
-            )
+            if one.name in self._correlation.names:
+                names |= {str(one.group.by), *self._correlation.names[one.name]}
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         filters = [one for its in self._stays.values() for _, one in its]
         filters += [one for its in self._meaning.values() for _, one in its]
