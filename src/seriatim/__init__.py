@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from seriatim.aio.message_box import AsyncMessageBox
     from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
-    from seriatim.box.connection.join import join
+    from seriatim.box.connection.application_connection import join
     from seriatim.box.instances.instances import Instance
     from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
     from seriatim.box.publishing.tickets import Tickets
@@ -220,7 +220,7 @@ _LATER = {
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",
-    "join": "seriatim.box.connection.join",
+    "join": "seriatim.box.connection.application_connection",
     "resequence": "seriatim.spark",
     "route": "seriatim.spark",
     "stamp": "seriatim.spark",

@@ -14,15 +14,49 @@ from uuid import UUID
 import numpy as np
 
 from seriatim.box.links import layout
-from seriatim.box.links.answers import AnswerSet, FrameRefusal
+from seriatim.box.links.answers import AnswerSet, FrameRefusal, MessageSteps
 from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
-from seriatim.box.links.message_trace import MessageSteps
 from seriatim.errors import shown
 from seriatim.kernel.streams import OF_DIALOGS, WINDOW, BatchKind
 from tests.models import chain
 
 __all__ = ["Batch", "Fetch", "TraceQuestion", "read", "written"]
+
+LONGEST_DESTINATION = 512
+LONGEST_ID = 1024
+LONGEST_KEY = 1024
+#: Of an id space, which has at most 128 characters.
+LONGEST_SPACE = 512
+#: A stream in a batch. `lacks`: of a broken one, the number above which the receiver lacks messages.
+STREAM = np.dtype(
+    [
+        ("incarnation", ">u8"),
+        ("number", ">u8"),
+        ("stream_id", "V16"),
+        ("kind", ">u4"),
+        ("count", ">u4"),
+        ("after", ">u8"),
+        ("lacks", ">u8"),
+        ("chain", "V32"),
+        ("destination_length", ">u4"),
+        ("key_length", ">u4"),
+    ]
+)
+#: A message, or fragments of one. `part_from`: the offset of the part in its body. `flags`: 1 is "replayed".
+MESSAGE = np.dtype(
+    [
+        ("digest", "V32"),
+        ("size", ">u8"),
+        ("part_from", ">u8"),
+        ("part_length", ">u4"),
+        ("id_length", ">u4"),
+        ("header_length", ">u4"),
+        ("flags", ">u4"),
+    ]
+)
+#: The message of a trace: the box into which it was published first, and the lengths of its id and of its id space there.
+TRACED = np.dtype([("box", "V16"), ("id_length", ">u4"), ("space_length", ">u4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +101,7 @@ class Batch:
         """
         check(frame.kind == FrameKind.BATCH, "a frame that should be a batch is something else")
         check(not frame.most_bytes, "a batch asks for bytes")
-        (over, streams, messages), heap = frame.tables(layout.RANGE, layout.STREAM, layout.MESSAGE)
+        (over, streams, messages), heap = frame.tables(layout.RANGE, STREAM, MESSAGE)
         check_ranges(over)
         check((streams["kind"] < OF_DIALOGS * frame.version).all(), "a stream is of no kind that there is")
         _check_streams(streams, messages)
@@ -103,15 +137,15 @@ def _check_streams(streams: Rows, messages: Rows) -> None:
     )
     check(distinct(streams, "incarnation", "number"), "a stream is in a batch twice")
     named = streams["destination_length"]
-    check(((named > 0) & (named <= layout.LONGEST_DESTINATION)).all(), "the name of a destination is empty or too long")
-    check((streams["key_length"] <= layout.LONGEST_KEY).all(), "the key of a group is longer than 1 KiB")
+    check(((named > 0) & (named <= LONGEST_DESTINATION)).all(), "the name of a destination is empty or too long")
+    check((streams["key_length"] <= LONGEST_KEY).all(), "the key of a group is longer than 1 KiB")
     check((after >= 0).all(), "a stream has a number that none can have")
 
 
 def _check_messages(streams: Rows, messages: Rows) -> None:
     check((messages["flags"] <= 1).all(), "a message has flags that this version doesn't know")
     ids = messages["id_length"]
-    check(((ids > 0) & (ids <= layout.LONGEST_ID)).all(), "the id of a message is empty or longer than 1 KiB")
+    check(((ids > 0) & (ids <= LONGEST_ID)).all(), "the id of a message is empty or longer than 1 KiB")
     check((messages["header_length"] <= layout.LARGEST_HEADER).all(), "a message has a header of more than 1 MiB")
     check((messages["size"] <= layout.LARGEST_BODY).all(), "a message has a body of more than 512 MiB")
     size, begins = (
@@ -185,7 +219,7 @@ class TraceQuestion:
     def to_bytes(self) -> bytes:
         """The question as a frame."""
         texts = [self.message_id.encode(), self.id_space.encode()]
-        asked = _rows_of(layout.TRACED, [(self.box.bytes, *map(len, texts))])
+        asked = _rows_of(TRACED, [(self.box.bytes, *map(len, texts))])
         return _frame_of(self.head, FrameKind.TRACE, (_rows_of(layout.RANGE, []), asked), texts)
 
     @classmethod
@@ -197,10 +231,10 @@ class TraceQuestion:
         """
         check(frame.kind == FrameKind.TRACE, "a frame that should ask for a trace is something else")
         check(frame.counts == (0, 1, 0) and not frame.most_bytes, "a question has other records than one")
-        (_, asked, _), heap = frame.tables(layout.RANGE, layout.TRACED, layout.HIGHEST)
+        (_, asked, _), heap = frame.tables(layout.RANGE, TRACED, layout.HIGHEST)
         lengths = [int(asked[name][0]) for name in ("id_length", "space_length")]
         check(
-            1 <= lengths[0] <= layout.LONGEST_ID and lengths[1] <= layout.LONGEST_SPACE,
+            1 <= lengths[0] <= LONGEST_ID and lengths[1] <= LONGEST_SPACE,
             "an id or an id space has a length that none can have",
         )
         message_id, id_space = (is_text(piece, "an id") for piece in heap_parts(heap, lengths))

@@ -23,8 +23,8 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.connection.misuse import OnlyAsyncWith
 from seriatim.box.connection.wait_time import patience
-from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.definitions.change import Change
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal

@@ -17,9 +17,9 @@ from seriatim.aio.face import counterpart
 from seriatim.aio.lines import WaitingLines
 from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.misuse import OnlyAsyncWith
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
-from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.instances.instances import Instance
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery

@@ -15,14 +15,14 @@ import psycopg
 from seriatim.box import notices
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
+from seriatim.box.connection.misuse import OnlyWith
 from seriatim.box.connection.renewable import RenewableTransaction
 from seriatim.box.connection.wait_time import patience
-from seriatim.box.connection.with_block import OnlyWith
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.dialogs.transmission import transmit_defined
+from seriatim.box.dialogs.clock import transmit_defined
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal, TakenLease
 from seriatim.box.postgres.migrate import Migration, check, find, migrate

@@ -13,8 +13,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import context_of, dialog_of
 from seriatim.box.notice import (
     EntriesSetAside,
     EntryFailed,

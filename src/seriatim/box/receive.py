@@ -11,10 +11,8 @@ from enum import Enum, auto
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.box.dialogs.clock import fire_due
-from seriatim.box.dialogs.transmission import transmit_to
-from seriatim.box.faults.expired_leases import reap
-from seriatim.box.faults.trials import next_trial
+from seriatim.box.dialogs.clock import fire_due, transmit_to
+from seriatim.box.faults.lost_turns import next_trial, reap
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.failed_turns import is_of_turn, set_failing_apart
@@ -90,7 +88,7 @@ class Receiver:
         #: Execute this statement and commit first, in one round trip with the first attempt to receive.
         self._after = after
         self._ends_wait = ends_wait or (lambda: False)
-        #: Whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, which record what they begin.
+        #: Whether groups whose last turn was rolled back are put on trial, see `lost_turns.py`; for workers, which record what they begin.
         self._tries = tries
         #: Whether the worker of a region receives, which asks the journal before it handles anything.
         self._by_regions = by_regions
@@ -173,7 +171,6 @@ class Receiver:
         return _Then.ON if delivery is None else delivery
 
     def _begin(self, at: _Look) -> Delivery | _Then:
-        """Lock the next group."""
         self._serve(at.queue)
         after, self._after = self._after, None
         at.locked, at.begun = self._turns.begin(at.queue, self._limit, self._group, self._definitions.version, after)
@@ -240,7 +237,6 @@ class Receiver:
         return delivery, self._see(version)
 
     def _deliver(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult) -> Delivery | None:
-        """Write the result of a turn, and hand out its messages."""
         delivery = self._turns.deliver(queue, locked, judged, self._definitions)
         # A smaller rest leaves with later messages, by a turn.
         if queue.origin_id is not None and judged.left >= (self._limit if judged.arrived else 1):
@@ -262,7 +258,6 @@ class Receiver:
         return True
 
     def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        """Revoke expired leases; return whether there were any."""
         return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:

@@ -17,28 +17,24 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.application_connection import as_ours
 from seriatim.box.connection.fast_paths import NEXT_DELIVERY, EndedDelivery
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event
-from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.misuse import Misuse, OnlyWith, check_process
 from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
-from seriatim.box.connection.with_block import OnlyWith
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.dialogs.delivery import accept, first_of, tell_unended
+from seriatim.box.dialogs.delivery import accept, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
-from seriatim.box.faults.early_ends import EarlyEnds
+from seriatim.box.faults.postpone import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publish_verbs import PublishVerbs
 from seriatim.box.receive import Receiver
 from seriatim.box.turns.causes import causes_of
-from seriatim.box.turns.close_group import close_group
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.held_delivery import held_on, hold
-from seriatim.box.turns.keys_in_hand import begin_unique
+from seriatim.box.turns.held_delivery import begin_unique, close_group, held_on, hold
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.pipeline.text.event_log import LOG
@@ -382,7 +378,8 @@ class Session(PublishVerbs, DialogVerbs):
             if self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait) is None:
                 return None
             self._put_back()
-            if found := first_of(self.transaction, handle_of(dialog)):
+            # Its messages come before those of other dialogs of the group.
+            if found := self.transaction.value("put_first", of_handle=handle_of(dialog)):
                 return self.receive(queue, limit=min(limit, found), group=own_group)
             # The group has messages of other dialogs only.
             if (left_s := until - time.monotonic()) <= 0 or not wait_s:

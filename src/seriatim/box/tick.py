@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.queue_heads import EVERYTHING
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.dialogs.clock import fire, forget_closed
-from seriatim.box.dialogs.transmission import transmit
-from seriatim.box.faults.expired_leases import reap
-from seriatim.box.faults.trials import count_rollbacks
+from seriatim.box.dialogs.clock import fire, forget_closed, transmit
+from seriatim.box.faults.lost_turns import count_rollbacks, reap
 from seriatim.box.operators.recover import recover
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.schedules import publish_due, schedules_put_right

@@ -7,7 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from seriatim.box.views import filters
+from seriatim.box.views import listing
 from seriatim.box.views.filtered import offered
 from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, PropertyValues, Queue
 from seriatim.console.filters import Field, check_queue
@@ -78,7 +78,7 @@ def following(asked: Asked, reads: Callable[..., Any], found: Any) -> dict[str, 
         if isinstance(one.kind, Place):
             place = (
                 found.following
-                if isinstance(found, filters.Page)
+                if isinstance(found, listing.Page)
                 else one.kind.of(found[-1])
                 if len(found) == asked.limit
                 else None
@@ -139,7 +139,7 @@ def list_page(
         found = reads(asked.box, **arguments)
         more = following(asked, reads, found)
         told = nothing
-        if isinstance(found, filters.Page):
+        if isinstance(found, listing.Page):
             told = nothing if more is None else f"None among {found.read:,} {title.lower()}; there are more."
             found = found.rows
         found = rows(asked, found)

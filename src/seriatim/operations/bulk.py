@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
-from seriatim.box.operators.actions import Operation, require_of
+from seriatim.box.operators.actions import Operation, require_of, why_refused
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
@@ -117,9 +117,9 @@ def each(
                 box, action, view.queue, view.group, seen=seen_of(view), actor=actor, reason=reason, at_once=at_once
             )
         except GroupChanged as error:
-            yield Refused(view.queue, view.group, _why(_refusal(box, action, view) or error))
+            yield Refused(view.queue, view.group, why_refused(_refusal(box, action, view) or error))
         except (ActionRefused, Unavailable) as error:
-            yield Refused(view.queue, view.group, _why(error))
+            yield Refused(view.queue, view.group, why_refused(error))
 
 
 def _refusal(box: MessageBox, action: Action, view: GroupView) -> ActionRefused | None:
@@ -150,10 +150,6 @@ def put_back(
                 with box.session() as tx, translated(place_of(box.dsn, box.schema)):
                     done = into_group(tx, some)
             except (UsageError, Unavailable) as error:
-                yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {_why(error)}")
+                yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {why_refused(error)}")
             else:
                 yield from done
-
-
-def _why(error: UsageError | Unavailable) -> str:
-    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"

@@ -20,7 +20,6 @@ from seriatim.box.views.bulk_operations import (
     BulkGroup,
     BulkGroupFilter,
     BulkOperation,
-    bulk_groups_of,
     bulk_operation_of,
     bulk_operations_of,
 )
@@ -194,4 +193,4 @@ def bulk_operation(box: MessageBox, bulk_id: int) -> BulkOperation:
 def bulk_groups(transaction: Transaction, chosen: BulkGroupFilter) -> list[BulkGroup]:
     """List the groups of an operation, by the number of the queue and by key."""
     bulk_operation_of(transaction, chosen.bulk_id)
-    return bulk_groups_of(transaction, chosen)
+    return transaction.rows("bulk_groups", BulkGroup, **chosen.parameters())

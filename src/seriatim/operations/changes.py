@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.box import MessageBox
-from seriatim.box.views.table_changes import changes_of
+from seriatim.box.views.box_status import changes_of
 
 
 def changes(box: MessageBox) -> dict[str, int]:

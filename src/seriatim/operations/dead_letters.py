@@ -12,7 +12,7 @@ from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Re
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.views.filters import ErrorCount, Page
+from seriatim.box.views.listing import ErrorCount, Page
 from seriatim.box.views.message_places import Stored
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.operations.bulk import Refused, put_back
@@ -55,7 +55,7 @@ def page(transaction: Transaction, chosen: DeadLetterFilter) -> Page[DeadLetter,
 @listed(DeadLetterFilter, without=("after", "seconds"))
 def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) -> list[ErrorCount]:
     """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first."""
-    return letters.dead_letters_by_error(transaction, chosen)
+    return transaction.rows("dead_letters_by_error", ErrorCount, **chosen.parameters())
 
 
 def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:

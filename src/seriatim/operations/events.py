@@ -8,7 +8,6 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of, read_events, with_open_holes
-from seriatim.box.views.events import events_by_kind as count_by_kind
 from seriatim.operations.listing import listed
 
 __all__ = ["EventFilter", "EventView", "KindCount", "events", "events_after", "events_and_holes", "events_by_kind"]
@@ -29,7 +28,7 @@ def events_and_holes(transaction: Transaction, chosen: EventFilter) -> list[Even
 @listed(EventFilter, without=("before", "after"))
 def events_by_kind(transaction: Transaction, chosen: EventFilter) -> list[KindCount]:
     """Count events by kind, the most frequent first."""
-    return count_by_kind(transaction, chosen)
+    return transaction.rows("events_by_kind", KindCount, **chosen.parameters())
 
 
 def events_after(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, count_faults, fault_of, faults_of
-from seriatim.box.views.faults import faults_by_error as count_by_error
-from seriatim.box.views.filters import ErrorCount
+from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, fault_of, faults_of
+from seriatim.box.views.listing import ErrorCount
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations.listing import listed
 
@@ -31,13 +30,13 @@ def faults(transaction: Transaction, chosen: FaultFilter) -> list[FaultView]:
 @listed(FaultFilter, without=("before",))
 def faults_by_error(transaction: Transaction, chosen: FaultFilter) -> list[ErrorCount]:
     """Count faults by the class of their error, the most frequent first."""
-    return count_by_error(transaction, chosen)
+    return transaction.rows("faults_by_error", ErrorCount, **chosen.parameters())
 
 
 def kept_faults(box: MessageBox) -> KeptFaults:
     """The number of recorded faults, the time of the oldest fault, and how long faults are kept."""
     with box.access.transaction() as transaction:
-        return count_faults(transaction)
+        return transaction.one("count_faults", KeptFaults)
 
 
 def fault_view(box: MessageBox, fault_id: int) -> FaultView:

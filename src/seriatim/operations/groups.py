@@ -18,9 +18,9 @@ from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
-from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of, new_group
+from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of, new_group
+from seriatim.box.views.listing import ErrorCount
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import STOPPED, GroupState
@@ -128,7 +128,7 @@ def _counted(cause: str, views: Sequence[GroupView]) -> ErrorCount:
 def count(box: MessageBox, queue: str | None = None, *, key: str | None = None) -> int:
     """Count the groups in all states; only those of a queue, or whose key matches a pattern."""
     with box.session() as tx, translated(_place(box)):
-        return count_groups(tx.transaction, queue, key)
+        return int(tx.transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
 
 
 def only_group(box: MessageBox, group: str) -> str:

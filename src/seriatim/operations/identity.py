@@ -111,7 +111,7 @@ def forget(box: MessageBox) -> None:
         EnvironmentProblem: the role isn't the owner of the box.
     """
     with box.access.transaction() as transaction:
-        operators.forget_identity(transaction)
+        transaction.do("forget_identity")
 
 
 def _see(box: MessageBox) -> None:

@@ -13,7 +13,7 @@ from seriatim.box.links.transmission import LinkExchange, Roads
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.links import LinkView, StreamFilter, StreamView, links, streams
+from seriatim.box.views.links import LinkView, StreamFilter, StreamView
 from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.operations.listing import listed
 from seriatim.pipeline.declared.link import Link
@@ -143,11 +143,11 @@ def transmission(transaction: Transaction, chosen: StreamFilter) -> list[StreamV
     """
     if chosen.name is not None:
         _links(transaction, chosen.name)
-    return streams(transaction, chosen)
+    return transaction.rows("stream_views", StreamView, **chosen.parameters())
 
 
 def _links(transaction: Transaction, name: str | None) -> list[LinkView]:
-    found = links(transaction)
+    found = transaction.rows("link_views", LinkView)
     if name is None:
         return found
     mine = [one for one in found if one.link == name]

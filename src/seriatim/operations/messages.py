@@ -15,17 +15,8 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
-from seriatim.box.views.filters import ErrorCount, Page
-from seriatim.box.views.listing import filters_of
-from seriatim.box.views.message_places import (
-    Placed,
-    PlaceFilter,
-    Stored,
-    message_with_places,
-    places_by_error,
-    places_of,
-    places_page,
-)
+from seriatim.box.views.listing import ErrorCount, Page, filters_of
+from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_with_places, places_of, places_page
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import bulk, groups
@@ -86,7 +77,7 @@ def messages_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[Err
 
     Messages without either aren't counted.
     """
-    return places_by_error(transaction, chosen)
+    return transaction.rows("places_by_error", ErrorCount, **chosen.parameters())
 
 
 def message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> tuple[Stored, list[Placed]]:

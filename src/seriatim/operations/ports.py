@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.views.ports import PortView, ports_of
+from seriatim.box.views.ports import PortView
 from seriatim.errors import ActionRefused, NotFound, shown
 from seriatim.pipeline.text.section import likely
 
@@ -14,7 +14,7 @@ __all__ = ["PortView", "forget_ports", "ports"]
 def ports(box: MessageBox) -> list[PortView]:
     """List the ports through which messages come in: who reads each partition, what it has taken in, and why it stands still."""
     with box.access.transaction() as transaction:
-        return ports_of(transaction)
+        return transaction.rows("ports_known", PortView)
 
 
 def forget_ports(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:
@@ -37,7 +37,7 @@ def forget_ports(box: MessageBox, *names: str, actor: str, reason: str) -> list[
     """
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
-        known = {one.port for one in ports_of(transaction)}
+        known = {one.port for one in transaction.rows("ports_known", PortView)}
         for name in names:
             if name not in known:
                 raise NotFound(f"there is no port {shown(name)}", remedy=likely(name, known))

@@ -10,11 +10,10 @@ from seriatim.box.definitions.activations import Activated, activations_of
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, settings_of
 from seriatim.box.definitions.switches import set_activated, set_enabled
-from seriatim.box.operators import queue_release, tune
+from seriatim.box.operators import queues as actions
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.operators.queue_release import Released
+from seriatim.box.operators.queues import Released
 from seriatim.box.views.not_done import NotDone
-from seriatim.box.views.not_done import not_done as not_done_of
 from seriatim.box.views.queue_counts import QueueCounts, counts_of, released_of
 from seriatim.errors import EnvironmentProblem
 
@@ -73,7 +72,7 @@ def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
         definitions = box.access.known.current(transaction)
         for queue in queues:
             definitions.queue(queue)
-        return not_done_of(transaction, queues)
+        return transaction.rows("not_done_counts", NotDone, queues=list(queues))
 
 
 def turn_on(box: MessageBox, *queues: str, actor: str | None = None, reason: str | None = None) -> list[Change]:
@@ -158,7 +157,7 @@ def set_queue(
     values = dict(zip(SETTINGS, (workers, in_flight, rate, run_length), strict=True))
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
-        return tune.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
+        return actions.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
 
 
 def release(box: MessageBox, queue: str, *, actor: str = "application", reason: str = "on request") -> Released:
@@ -177,4 +176,4 @@ def release(box: MessageBox, queue: str, *, actor: str = "application", reason: 
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
-        return queue_release.release(transaction, found, by)
+        return actions.release(transaction, found, by)

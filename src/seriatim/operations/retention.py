@@ -44,12 +44,12 @@ def purgeable(box: MessageBox, *, queue: str | None = None, older_than: float | 
 
 def keep_message_ids(box: MessageBox, period: float | str) -> None:
     """Recognise repeated messages for at least this many seconds (or ``"7d"``, the default)."""
-    cleaning.keep_message_ids(box.access, period)
+    cleaning.keep(box.access, "message_ids", period)
 
 
 def keep_events(box: MessageBox, period: float | str) -> None:
     """Keep events of groups for this many seconds (or ``"30d"``, the default)."""
-    cleaning.keep_events(box.access, period)
+    cleaning.keep(box.access, "events", period)
 
 
 def keep_faults(box: MessageBox, period: float | str) -> None:
@@ -57,4 +57,4 @@ def keep_faults(box: MessageBox, period: float | str) -> None:
 
     The newest fault of a message stays as long as the message does.
     """
-    cleaning.keep_faults(box.access, period)
+    cleaning.keep(box.access, "faults", period)

@@ -61,4 +61,4 @@ def revoke_token(box: MessageBox, name: str) -> None:
 def tokens(box: MessageBox) -> list[Token]:
     """All tokens, by name, without their secrets. Only the box's owner may call it."""
     with box.access.transaction() as transaction:
-        return operators.tokens(transaction)
+        return transaction.rows("tokens", Token)

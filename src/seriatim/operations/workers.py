@@ -5,7 +5,7 @@ from __future__ import annotations
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ReadyWork, ready_work
-from seriatim.box.views.workers import JudgeView, WorkerFilter, WorkerView, WorkView, judges_of, workers_of
+from seriatim.box.views.workers import JudgeView, WorkerFilter, WorkerView, WorkView, workers_of
 from seriatim.operations.listing import listed
 
 __all__ = ["JudgeView", "ReadyWork", "WorkView", "WorkerView", "idle_queues", "judges", "workers"]
@@ -24,7 +24,7 @@ def workers(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerView]:
 def judges(box: MessageBox) -> list[JudgeView]:
     """The processes that judge for receivers in SQL: those of ``seriatim serve``, and workers whose role may route."""
     with box.access.transaction() as transaction:
-        return judges_of(transaction)
+        return transaction.rows("judges_here", JudgeView)
 
 
 def idle_queues(box: MessageBox, patience: float = 0.0) -> list[ReadyWork]:

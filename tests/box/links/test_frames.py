@@ -15,7 +15,7 @@ from seriatim.box.links.frame import Frame
 from seriatim.errors import LinkProtocolError
 from tests import soak
 from tests.box.links import recorder
-from tests.models import chain
+from tests.models import chain, link_frames
 from tests.models.link_frames import read, written
 
 _RECORDING = Path(__file__).parent / "version_1"
@@ -77,7 +77,15 @@ def test_the_recorder_reads_what_is_written():
 def test_the_page_has_each_field_where_it_is():
     tables = re.findall(r"((?:^\| \d+ \| .*\n)+)", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     told = [re.findall(r"^\| (\d+) \| (\w+)", table, re.MULTILINE) for table in tables]
-    records = (layout.HEAD, layout.RANGE, layout.STREAM, layout.MESSAGE, layout.ANSWER, layout.HIGHEST, layout.TRACED)
+    records = (
+        layout.HEAD,
+        layout.RANGE,
+        link_frames.STREAM,
+        link_frames.MESSAGE,
+        layout.ANSWER,
+        layout.HIGHEST,
+        link_frames.TRACED,
+    )
     assert told == [[(str(of.fields[name][1]), name) for name in of.names] for of in records]
     text = _PAGE.read_text(encoding="utf-8")
     for of in records:
@@ -90,7 +98,7 @@ def test_the_page_has_each_field_where_it_is():
 def _with(table, field, value, row=0, data=None):
     """The batch (or `data`) with another value in a field of a table, and a right checksum."""
     data = bytearray(data or recorder.batch())
-    kinds = {"head": layout.HEAD, "range": layout.RANGE, "stream": layout.STREAM, "message": layout.MESSAGE, "answer": layout.ANSWER, "highest": layout.HIGHEST}  # fmt: skip
+    kinds = {"head": layout.HEAD, "range": layout.RANGE, "stream": link_frames.STREAM, "message": link_frames.MESSAGE, "answer": layout.ANSWER, "highest": layout.HIGHEST}  # fmt: skip
     order = {"head": (), "range": ("head",), "stream": ("head", "range"), "answer": ("head", "range")}
     order |= {"message": ("head", "range", "stream"), "highest": ("head", "range", "answer")}
     head = np.frombuffer(bytes(data), layout.HEAD, 1)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from seriatim.box.links.transport import carrier_dsn
+from seriatim.box.links.carrier import carrier_dsn
 from seriatim.errors import UsageError
 
 

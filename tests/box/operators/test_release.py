@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.operators.queue_release import Released
+from seriatim.box.operators.queues import Released
 from seriatim.cli.main import main
 from seriatim.operations import queues
 from tests.box.fed import define, feed

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.publishing import unrouted_range
-from seriatim.box.publishing.unrouted_range import EVERYWHERE, where_unrouted
+from seriatim.box.publishing import sql_arrivals
+from seriatim.box.publishing.sql_arrivals import EVERYWHERE, where_unrouted
 
 MANY, LATELY = 400, 1_000
 
@@ -27,7 +27,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     found = Clock()
-    monkeypatch.setattr(unrouted_range, "time", found)
+    monkeypatch.setattr(sql_arrivals, "time", found)
     return found
 
 

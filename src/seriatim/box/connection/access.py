@@ -12,11 +12,9 @@ from typing import Any
 import psycopg
 
 from seriatim.box.connection.identity import Identity
-from seriatim.box.connection.known_room import FreeRoom
 from seriatim.box.connection.queue_heads import Heads
+from seriatim.box.connection.remembered import FreeRoom, ToldOnce, TrialLooks
 from seriatim.box.connection.round_trip import OwnConnection
-from seriatim.box.connection.told_once import ToldOnce
-from seriatim.box.connection.trial_looks import TrialLooks
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
@@ -102,7 +100,6 @@ class Transaction(Statements):
         return seen_statement(name, self.schema) if seen_only else None
 
     def notice(self, *notices: Notice) -> None:
-        """Add notices of failures, for `publish_notices`."""
         self.notices += notices
 
     def publish_notices(self) -> None:

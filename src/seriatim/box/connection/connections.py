@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import gethostname
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
@@ -20,16 +19,15 @@ from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.connection.access import Access, PublishNotices
-from seriatim.box.connection.box_version import BoxVersion
 from seriatim.box.connection.dsn import place_of, resolve
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.identity import Identity, identity_of
 from seriatim.box.connection.interruption import interruption
+from seriatim.box.connection.misuse import check_process
 from seriatim.box.connection.reachability import Reach
 from seriatim.box.connection.round_trip import OwnConnection, has_pooler
 from seriatim.box.connection.settings import set_for_transactions, set_on
 from seriatim.box.definitions.known import Known
-from seriatim.box.postgres.migrate import check, find, migrate
+from seriatim.box.postgres.migrate import BoxVersion, check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import is_out_of_step, reached, translated, watch_version
@@ -79,9 +77,7 @@ class Closing:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -101,54 +97,24 @@ class Connections(Closing):
 
     def __init__(
         self,
+        shared: SharedPool,
         publish_notices: PublishNotices,
-        dsn: str,
-        identity: Identity,
-        place: str,
-        *,
-        server: EmbeddedServer | None,
-        version: BoxVersion,
         most: int,
-        turn_limit: float | str | None = None,
-        is_pooled: bool = False,
-        unrouted: str | None = None,
-        limits: Limits | None = None,
+        limit_ms: int | None,
+        *,
+        unrouted: str | None,
+        role: str | None = None,
     ) -> None:
-        self._unrouted = unrouted
-        self._publish_notices = publish_notices
-        self._role: str | None = None
-        self._lend(
-            dsn,
-            place,
-            SharedPool(
-                dsn,
-                place,
-                identity,
-                server=server,
-                version=version,
-                most=most,
-                limits=limits or Limits(),
-                is_pooled=is_pooled,
-            ),
-            identity,
-            most,
-            turn_limit,
-        )
-
-    def _lend(
-        self, dsn: str, place: str, shared: SharedPool, identity: Identity, most: int, turn_limit: float | str | None
-    ) -> None:
-        self.dsn = dsn
-        self.place = place
+        self.dsn = shared.dsn
         self._shared = shared
-        self._identity = identity
-        self._limit_ms = None if turn_limit is None else _turn_limit_ms(turn_limit)
+        self._most = most
+        self._limit_ms = limit_ms
+        self._role = role
         #: The box, for what works in it.
         self.access = Access(
-            identity.schema, place, Known(), identity, self.transaction, self.spare, self._publish_notices,
-            unrouted=self._unrouted, role=self._role,
+            shared.identity.schema, shared.place, Known(), shared.identity, self.transaction, self.spare, publish_notices,
+            unrouted=unrouted, role=role,
         )  # fmt: skip
-        self._most = most
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
     def more(self, most: int, turn_limit: float | str | None, role: str | None = None) -> Self:
@@ -156,15 +122,11 @@ class Connections(Closing):
         of the new user runs; None: as those of this one.
         """
         self._check_open()
-        if turn_limit is not None:
-            _turn_limit_ms(turn_limit)
-        own = object.__new__(type(self))
-        own._publish_notices = self._publish_notices
-        own._unrouted = self._unrouted
-        own._role = role or self._role
+        limit_ms, access = _turn_limit_ms(turn_limit), self.access
         self._shared.lend(most)
-        own._lend(self.dsn, self.place, self._shared, self._identity, most, turn_limit)
-        return own
+        return type(self)(
+            self._shared, access.publish_notices, most, limit_ms, unrouted=access.unrouted, role=role or self._role
+        )
 
     @classmethod
     def open(
@@ -184,9 +146,9 @@ class Connections(Closing):
         transactions. With `owner`, which pipelines need, other roles than the box's owner get `EnvironmentProblem`, and a disabled box is
         refused with `BoxDisabled`.
         """
-        _check_most(most)
-        if turn_limit is not None:
-            _turn_limit_ms(turn_limit)
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
+        limit_ms = _turn_limit_ms(turn_limit)
         server, dsn, place = _locate(dsn, checked_schema(schema))
         try:
             with _connected(dsn, place) as connection:
@@ -206,19 +168,10 @@ class Connections(Closing):
             version = BoxVersion(dsn, schema, applied)
             for named in (place, place_of(dsn, schema)):
                 watch_version(named, version)
-            return cls(
-                publish_notices,
-                dsn,
-                identity,
-                place,
-                server=server,
-                version=version,
-                most=most,
-                turn_limit=turn_limit,
-                is_pooled=pooled,
-                unrouted=unrouted,
-                limits=limits,
-            )
+            shared = SharedPool(
+                dsn, place, identity, server=server, version=version, most=most, limits=limits or Limits(), is_pooled=pooled
+            )  # fmt: skip
+            return cls(shared, publish_notices, most, limit_ms, unrouted=unrouted)
         except BaseException:
             if server is not None:
                 server.close()
@@ -239,12 +192,12 @@ class Connections(Closing):
         begin and the commit, not inside the block. A forked process makes its own connections.
         """
         self._check_open()
-        return _Transaction(self._shared, self.place, self._limit_ms, role=self._role)
+        return _Transaction(self._shared, self._limit_ms, role=self._role)
 
     def transaction_soon(self) -> AbstractContextManager[OwnConnection]:
         """Begin a transaction as `transaction` does, without a long wait for a connection: its caller tries again."""
         self._check_open()
-        return _Transaction(self._shared, self.place, self._limit_ms, _SOON_S, self._role)
+        return _Transaction(self._shared, self._limit_ms, _SOON_S, self._role)
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
@@ -258,9 +211,7 @@ class Connections(Closing):
         with ExitStack() as around:
             connection = None
             with suppress(Unavailable):
-                connection = around.enter_context(
-                    _Transaction(self._shared, self.place, self._limit_ms, _SPARE_S, self._role)
-                )
+                connection = around.enter_context(_Transaction(self._shared, self._limit_ms, _SPARE_S, self._role))
             yield connection
 
     def close(self) -> None:
@@ -276,7 +227,7 @@ class Connections(Closing):
                     # The threads and connections of this pool belong to the other process; this one closes none of them.
                     _OF_OTHERS.append(self._shared)
                     self._finalizer.detach()
-                    self._shared = self._shared.here(self._most)
+                    self._shared = self._shared.here(most=self._most)
                     self._finalizer = weakref.finalize(self, self._shared.give_back, self._most)
 
 
@@ -295,15 +246,22 @@ class SharedPool:
         limits: Limits,
         is_pooled: bool,
     ) -> None:
-        self._dsn, self._place, self._identity, self._limits = dsn, place, identity, limits
+        self.dsn, self.place, self.identity = dsn, place, identity
+        #: A new pool for `most` connections in this process, which was forked from the process that made this pool.
+        self.here = partial(
+            SharedPool, dsn, place, identity, server=server, version=version, limits=limits, is_pooled=is_pooled
+        )
         reach = Reach(place)
         # Resolved for each new connection, since the embedded server may have to be found again.
         where: str | Callable[[], str] = dsn if server is None else server.found_again
-        set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
         #: Which of its connections are checked before they are used.
         self.restedness = Restedness()
-        settings = _settings(dsn) | _limiting(dsn, limits)
-        self.pool = _pool(where, settings, most, reach.pool_name(), set_up)
+        # Connections are made on demand, so that opening a box costs one and idle ones are closed.
+        self.pool = ConnectionPool[OwnConnection](
+            where, connection_class=OwnConnection, kwargs=_settings(dsn) | _limiting(dsn, limits), min_size=0, max_size=most,
+            open=True, name=reach.pool_name(), configure=partial(_set_up, identity, reach, is_pooled, limits.reads_only),
+            reconnect_timeout=_TRY_S, reconnect_failed=_try_again, max_idle=_IDLE_S,
+        )  # fmt: skip
         if limits.wait_s is not None:
             self.pool.timeout = limits.wait_s
         self.is_pooled = is_pooled
@@ -312,19 +270,6 @@ class SharedPool:
         self._version = version  # it is watched as long as this lives
         self._lock = threading.Lock()
         self._users = 1
-
-    def here(self, most: int) -> SharedPool:
-        """A new pool for one user in this process, which was forked from the process that made this pool."""
-        return SharedPool(
-            self._dsn,
-            self._place,
-            self._identity,
-            server=self._server,
-            version=self._version,
-            most=most,
-            limits=self._limits,
-            is_pooled=self.is_pooled,
-        )
 
     def has_free(self) -> bool:
         """Whether a connection is available without waiting until another user returns one."""
@@ -354,27 +299,14 @@ class SharedPool:
 
 class _Transaction:
     __slots__ = (
-        *(
-            "_connection",
-            "_interruption",
-            "_limit_ms",
-            "_place",
-            "_pool",
-            "_process",
-            "_restedness",
-            "_role",
-            "_wait_s",
-        ),
-    )
+        "_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_restedness", "_role", "_wait_s",
+    )  # fmt: skip
 
     def __init__(
-        self, shared: SharedPool, place: str, limit_ms: int | None, wait_s: float | None = None, role: str | None = None
+        self, shared: SharedPool, limit_ms: int | None, wait_s: float | None = None, role: str | None = None
     ) -> None:
-        self._pool, self._restedness = shared.pool, shared.restedness
-        self._place = place
-        self._limit_ms = limit_ms
-        self._wait_s = wait_s
-        self._role = role
+        self._pool, self._restedness, self._place = shared.pool, shared.restedness, shared.place
+        self._limit_ms, self._wait_s, self._role = limit_ms, wait_s, role
         self._process = os.getpid()
         self._interruption = interruption()
 
@@ -395,9 +327,7 @@ class _Transaction:
                         self._interruption.has(connection)
                     return connection
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         connection = self._connection
         if os.getpid() != self._process:  # it belongs to the other process, which continues with it
             if error is None:
@@ -518,33 +448,15 @@ def _name_here() -> str:
     return f"seriatim {machine[:_LONGEST_MACHINE]}:{os.getpid()}"
 
 
-def _pool(
-    where: str | Callable[[], str],
-    settings: dict[str, Any],
-    most: int,
-    name: str,
-    configure: Callable[[OwnConnection], None],
-) -> ConnectionPool[OwnConnection]:
-    # Connections are made on demand, so that opening a box costs one and idle ones are closed.
-    return ConnectionPool(
-        where, connection_class=OwnConnection, kwargs=settings, min_size=0, max_size=most, open=True, name=name,
-        configure=configure, reconnect_timeout=_TRY_S, reconnect_failed=_try_again, max_idle=_IDLE_S,
-    )  # fmt: skip
-
-
 def _try_again(pool: ConnectionPool[Any]) -> None:
     """Make the pool try another connection: its waiting users don't ask again."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 
 
-def _check_most(most: object) -> None:
-    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
-
-
-def _turn_limit_ms(limit: float | str) -> int:
-    """Convert a limit to milliseconds."""
+def _turn_limit_ms(limit: float | str | None) -> int | None:
+    if limit is None:
+        return None
     if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
         raise UsageError(
             f"turn_limit can't be {shown(limit)}", remedy='seconds, or "60s", from a millisecond to 24 days'
@@ -553,7 +465,6 @@ def _turn_limit_ms(limit: float | str) -> int:
 
 
 def _set_up(identity: Identity, reach: Reach, pooled: bool, reads_only: bool, connection: OwnConnection) -> None:
-    """Prepare a new connection: its state and its settings."""
     identity.remember(connection)
     connection.reads_only = reads_only
     set_for_transactions(connection, reads_only=reads_only)

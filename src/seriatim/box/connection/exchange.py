@@ -187,7 +187,6 @@ def _loaded(connection: PreparingConnection, result: PGresult, make: Callable[[I
 
 @cache
 def row_class(names: tuple[bytes | None, ...]) -> Any:
-    """The class of named tuples for a result with these columns."""
     columns = [(name or b"").decode() for name in names]
     return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
 

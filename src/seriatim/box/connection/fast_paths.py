@@ -23,8 +23,6 @@ _LONG_US = 1_000
 
 
 class FastPath(Generic[_Facts]):
-    """A shorter way for common work."""
-
     def __init__(
         self,
         name: str,

@@ -21,7 +21,6 @@ _CURRENT: ContextVar[Interruption | None] = ContextVar("seriatim_interruption", 
 
 
 def interruption() -> Interruption | None:
-    """Return the object that may interrupt the present call; None: there is none."""
     return _CURRENT.get()
 
 

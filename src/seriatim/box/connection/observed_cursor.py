@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, cast
-
-
-class _Sees(Protocol):
-    def see(self, query: Any) -> None:
-        """Refuse a statement that may not be executed now."""
+from typing import Any, cast
 
 
 class _Seen:
-    """A mixin for classes of cursors, also for the application's own class."""
+    """A mixin for classes of cursors, also for the application's own class. Its methods are the driver's."""
 
     __slots__ = ()
+    connection: Any
 
     def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
-        """Like the driver's method; the connection sees the statement first."""
-        _see(self, query)
+        self.connection.see(query)
         return super().execute(query, *arguments, **options)  # type: ignore[misc] # of a cursor
 
     def executemany(self, query: Any, *arguments: Any, **options: Any) -> None:
-        """Like the driver's method; the connection sees the statement first."""
-        _see(self, query)
+        self.connection.see(query)
         super().executemany(query, *arguments, **options)  # type: ignore[misc] # as said
 
     def stream(self, query: Any, *arguments: Any, **options: Any) -> Any:
-        """Like the driver's method; the connection sees the statement first."""
-        _see(self, query)
+        self.connection.see(query)
         return super().stream(query, *arguments, **options)  # type: ignore[misc] # as said
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> AbstractContextManager[Any]:
-        """Like the driver's method; the connection sees the statement first."""
-        _see(self, statement)
+        self.connection.see(statement)
         return cast("AbstractContextManager[Any]", super().copy(statement, *arguments, **options))  # type: ignore[misc] # as said
-
-
-def _see(cursor: Any, query: Any) -> None:
-    connection: _Sees = cursor.connection
-    connection.see(query)
 
 
 #: By the classes that they are made of.

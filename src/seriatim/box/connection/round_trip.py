@@ -27,9 +27,8 @@ from seriatim.box.connection.exchange import (
     rows_of,
     value_of,
 )
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
-from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.misuse import Misuse, check_process
 from seriatim.box.connection.observed_cursor import seen
 from seriatim.box.connection.settings import (
     begins_as_set,
@@ -69,7 +68,7 @@ class OwnConnection(PreparingConnection):
         #: The result of `can_flush`; None before the first call.
         self.may_flush: bool | None = None
         #: The beginning of the search for messages published through SQL, and until when it is valid: see
-        #: `publishing/unrouted_range.py`.
+        #: `publishing/sql_arrivals.py`.
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         #: Whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
@@ -93,15 +92,10 @@ class OwnConnection(PreparingConnection):
         #: Whether something was set on it that outlasts a transaction.
         self._is_changed = False
         self._committed: InHand | None = None
-        self._blocks = 0
-
-    @property
-    def blocks(self) -> int:
-        """The number of nested open transaction blocks."""
-        return self._blocks
+        #: The number of nested open transaction blocks.
+        self.blocks = 0
 
     def be_pooled(self) -> None:
-        """Note that a connection pooler stands in between: see `is_pooled`."""
         self.is_pooled = True
         self.prepare_threshold = None
 
@@ -153,7 +147,6 @@ class OwnConnection(PreparingConnection):
             yield from self._exec_command(sql.SQL("SELECT {}").format(each).as_bytes(self))
 
     def given_back(self) -> None:
-        """Note that no session uses the connection any more."""
         self._is_lent = False
         self.used_at = time.monotonic()
 
@@ -186,13 +179,12 @@ class OwnConnection(PreparingConnection):
         return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
     def see(self, query: Any) -> None:
-        """Inspect a statement before it is sent."""
         if not (effect := effect_of(self._text(query))):
             return
         if Effect.SETS in effect:
             self._is_changed = True
         has_received = self.in_hand is not None and self.in_hand is not self._committed
-        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self._blocks and Effect.ENDS in effect):
+        if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self.blocks and Effect.ENDS in effect):
             self.refused += 1
             raise Misuse(
                 f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
@@ -218,7 +210,6 @@ class OwnConnection(PreparingConnection):
         self.set_autocommit(value)
 
     def set_autocommit(self, value: bool) -> None:
-        """Like the driver's method."""
         if self._is_lent and value:
             raise Misuse(
                 "a session is one transaction: its connection can't commit each statement by itself",
@@ -227,16 +218,14 @@ class OwnConnection(PreparingConnection):
         super().set_autocommit(value)
 
     def tpc_begin(self, xid: Any) -> None:
-        """Refuse: the box has no two-phase transactions."""
         raise Misuse(
             "a session's transaction can't be one of two phases",
             remedy="join one of your own: box.session(connection=…)",
         )
 
     def commit(self) -> None:
-        """Commit, like the driver's method."""
         check_process(self._process)
-        if not self._blocks:  # outside a block the driver refuses it
+        if not self.blocks:  # outside a block the driver refuses it
             self._check_ended()
         super().commit()
         self._committed = self.in_hand
@@ -255,7 +244,7 @@ class OwnConnection(PreparingConnection):
         is_whole, before = is_idle(self), self.in_hand
         was_open = before is not None and before.is_open
         with super().transaction(savepoint_name, force_rollback) as block:
-            self._blocks += 1
+            self.blocks += 1
             try:
                 yield block
                 if is_whole and not force_rollback:
@@ -265,7 +254,7 @@ class OwnConnection(PreparingConnection):
                 self._tidy_up()  # or the rollback couldn't be sent
                 raise
             finally:
-                self._blocks -= 1
+                self.blocks -= 1
         if force_rollback:
             self._go_back_to(before, was_open=was_open)
 

@@ -14,8 +14,6 @@ from functools import lru_cache
 
 
 class Effect(Flag):
-    """The effect of an SQL text on the transaction in which it is executed."""
-
     NONE = 0
     #: Begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
     ENDS = auto()

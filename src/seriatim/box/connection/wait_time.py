@@ -12,7 +12,6 @@ FOREVER = "forever"
 
 
 def patience(wait: float | str) -> float:
-    """Convert the argument to seconds."""
     if (wait_us := micros(wait)) < 0:
         raise UsageError(f"cannot wait for {shown(wait)} seconds", remedy="0 or more")
     return seconds(wait_us)

@@ -41,7 +41,6 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
-    """Convert the arguments of `drop`: names by kind."""
     found: list[tuple[Kind, str]] = []
     for word, names in named.items():
         if word not in list(Kind):

@@ -15,8 +15,7 @@ from seriatim.box.definitions import drop, links, schedules, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.box.definitions.gate_checks import check_gates, check_unused_gate, other_way
-from seriatim.box.definitions.gate_numbers import begin_at_gates
+from seriatim.box.definitions.gate_checks import begin_at_gates, check_gates, check_unused_gate, other_way
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
@@ -195,11 +194,10 @@ class _Defining:
                     services.check_unused_service(self._statements, one.name, "have another queue")
                 self._write("define_service", one, queue=one.queue)
             case BoxSettings():
-                self._execute("define_settings", definition=json.dumps(to_json(one)))
+                self._statements.do("define_settings", definition=json.dumps(to_json(one)))
         return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
 
     def _put_apart(self, one: Location | Schedule | Link) -> Change | None:
-        """Write what nobody routes by."""
         match one:
             case Location():
                 return self._put_location(one)
@@ -248,8 +246,8 @@ class _Defining:
                 self._hold_publishers()
                 check_unused_gate(self._statements, self._before, new.name, fields)
             if moves_timers(old.declared, new):
-                self._execute("look_held", queue_id=old.queue_id)
-                self._execute("call_all_waiters", of_queues=[old.queue_id])
+                self._statements.do("look_held", queue_id=old.queue_id)
+                self._statements.do("call_all_waiters", of_queues=[old.queue_id])
             if old.declared.enabled == new.enabled:  # so what an operator did stays
                 enabled = old.enabled
             before = old.declared.activation is None or old.declared.activation.enabled
@@ -273,11 +271,11 @@ class _Defining:
                 self._hold_publishers()
                 drop.check_collected(self._statements, self._before, new.name, "lead elsewhere")
         declared = json.dumps(to_json(new))
-        self._execute("subscribe", named=new.name, to_queue=new.to, declared=declared, its_state=state)
+        self._statements.do("subscribe", named=new.name, to_queue=new.to, declared=declared, its_state=state)
         if old is not None and old.state != "started" == state and old.declared.to == new.to:
             queue_id = self._before.queues[new.to].queue_id
-            self._execute("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
-            self._execute("call_all_waiters", of_queues=[queue_id])
+            self._statements.do("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
+            self._statements.do("call_all_waiters", of_queues=[queue_id])
 
     def _check_type(self, old: Definition | None, new: MessageType) -> None:
         """Refuse another type for a property by which a queue has judged messages."""
@@ -303,9 +301,7 @@ class _Defining:
             )
 
     def _write(self, name: str, one: Definition, /, **parameters: object) -> None:
-        self._execute(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
-
-    # ---- dropping
+        self._statements.do(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
 
     def _check_regional(self, queues: Sequence[Queue]) -> None:
         """Refuse queues of two regions that would decide something in one of them."""
@@ -313,6 +309,8 @@ class _Defining:
             for one in queues:
                 if one.name in regional:
                     check_decides_nothing(one)
+
+    # ---- dropping
 
     def _drop(self, kind: Kind, name: str) -> Change:
         statements, before = self._statements, self._before
@@ -322,22 +320,22 @@ class _Defining:
                 if drop.state_of(before, name) != "started":
                     self._hold_publishers()
                     drop.check_collected(statements, before, name, "be dropped")
-                self._execute("drop_subscription", name=name)
+                statements.do("drop_subscription", name=name)
             case Kind.QUEUE:
                 self._drop_queue(before.queues[name])
             case Kind.TYPE:
-                self._execute("drop_type", name=name)
+                statements.do("drop_type", name=name)
             case Kind.CONTRACT:
                 services.check_unused_contract(statements, before, name, gone=self._gone)
-                self._execute("drop_contract", name=name)
+                statements.do("drop_contract", name=name)
             case Kind.SERVICE:
                 self._hold_publishers()
                 services.check_unused_service(statements, name, "be dropped")
-                self._execute("drop_service", name=name)
+                statements.do("drop_service", name=name)
             case Kind.LOCATION:
                 drop.drop_location(statements, name)
             case Kind.SETTINGS:
-                self._execute("drop_settings")
+                statements.do("drop_settings")
             case Kind.SCHEDULE | Kind.LINK:
                 self._drop_apart(kind, name)
         return Change("dropped", kind, name)
@@ -346,18 +344,18 @@ class _Defining:
         if kind is Kind.LINK:
             links.drop(self._statements, name)
         else:
-            self._execute("drop_schedule", name=name)
+            self._statements.do("drop_schedule", name=name)
 
     def _drop_queue(self, queue: BoxQueue) -> None:
         name = queue.declared.name
         services.check_unused_queue(self._before, name, gone=self._gone)
         drop.check_queue(self._statements, queue)
-        self._execute("drop_groups", queue_id=queue.queue_id)
+        self._statements.do("drop_groups", queue_id=queue.queue_id)
         self._hold_publishers()
         drop.check_queue(self._statements, queue)
         if queue.has_gate:
             check_unused_gate(self._statements, self._before, name, other_way(queue.declared, None))
-        self._execute("drop_queue", queue_id=queue.queue_id)
+        self._statements.do("drop_queue", queue_id=queue.queue_id)
 
     def _hold_publishers(self) -> None:
         """Wait until no open transaction has published by the definitions to be dropped, and keep it so until this transaction ends."""
@@ -374,9 +372,6 @@ class _Defining:
                 )
             if not held:
                 time.sleep(_PAUSE_S)
-
-    def _execute(self, name: str, /, **parameters: object) -> None:
-        self._statements.do(name, **parameters)
 
 
 def _limits(change: Change) -> bool:

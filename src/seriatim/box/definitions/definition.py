@@ -188,7 +188,6 @@ class BoxSubscription:
     types: tuple[str, ...] | None = None
 
     def may_match(self, kind: str) -> bool:
-        """Whether it may match messages of a type."""
         return self.types is None or kind in self.types
 
 

@@ -55,7 +55,7 @@ def check_queue(statements: Statements, queue: BoxQueue) -> None:
             f"it belongs to the pipeline {queue.owner!r}",
             f"{command('queue', 'release', name)}, when that has stopped",
         )
-    after = _leading_to(statements, queue.queue_id)
+    after = [named for (named,) in statements.rows("leading_to", queue_id=queue.queue_id)]
     if after:
         listed = ", ".join(after[:5]) + (f" and {len(after) - 5:,} more" if len(after) > 5 else "")
         raise _refused(Kind.QUEUE, name, f"subscriptions lead to it: {listed}", "drop them first, or together with it")
@@ -124,11 +124,6 @@ def locations(statements: Statements) -> list[tuple[Location, bool]]:
     """The locations of a box by name, each with whether it has given a number."""
     rows = statements.rows("locations")
     return [(Location(name, last_number), used) for name, last_number, used in rows]
-
-
-def _leading_to(statements: Statements, queue_id: int) -> list[str]:
-    rows = statements.rows("leading_to", queue_id=queue_id)
-    return [name for (name,) in rows]
 
 
 def _emptying(name: str) -> tuple[str, str, str]:

@@ -96,7 +96,9 @@ def read_definitions(statements: Statements) -> Definitions:
             what = str(error.__cause__ or error.what)[:_LONGEST_WHY]
             unreadable[kind, name] = BrokenDefinition(kind, name, what, number, queue, state)
             if kind == "queue":
-                queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
+                queues[name] = BoxQueue(
+                    number, Queue(name, policy=Unordered()), False, owner, incarnation, problem=what
+                )
     _set_roles(queues, services)
     _limit_links(queues, {row.name: int(row.definition) for row in rows if row.kind == _LINK})
     queues |= {one.name: replace(queues[one.name], regions=one.definition) for one in rows if one.kind == _REGIONS}
@@ -154,8 +156,3 @@ def _leading(one: _Leading, queue: str | None) -> _Leading:
     if said != queue:
         raise SchemaMismatch(f"its definition leads to {said!r}, and it has the queue {queue!r}")
     return one
-
-
-def _stand_in(name: str) -> Queue:
-    """A substitute for a queue whose definition can't be read."""
-    return Queue(name, policy=Unordered())

@@ -10,13 +10,18 @@ they aren't. An entry with neither has NULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.fingerprint import of_bytes
+from seriatim.pipeline.types.message import Message
 
 _BITS = OPENS | CLOSES
 #: What fingerprints become whose upper bits would look as if there were none.
@@ -36,9 +41,26 @@ def fingerprints(marks: Ints) -> Ints:
 
 
 def fingerprint(mark: int | None) -> int:
-    """The fingerprint in a stored mark; 0: unknown."""
     return 0 if mark is None else mark & ~_BITS
 
 
 def bits(marks: Ints) -> Ints:
     return np.where(marks == NOT_SAID, 0, marks & _BITS)
+
+
+def of_content(message: Message) -> int:
+    return of_bytes((message.body,)) if not message.parts else of_bytes(_pieces(message))
+
+
+def _pieces(message: Message) -> Iterator[bytes]:
+    """The body and the parts, each part with its name and length, so that no two messages run together."""
+    yield message.body
+    for part in message.parts:
+        yield f"\0{len(part.body)} {part.name} {part.content_type}\0".encode()
+        yield part.body
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat() if value.tzinfo else value.isoformat()
+    return str(value) if isinstance(value, Decimal) else value

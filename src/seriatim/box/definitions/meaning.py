@@ -58,7 +58,6 @@ class Meaning(NamedTuple):
         return [text or one.written() for text, one in zip(said, own, strict=True)]
 
     def written(self, lacks: Iterable[int] = ()) -> str:
-        """As PostgreSQL writes an array."""
         return f"{{{','.join(map(str, (*self, *lacks)))}}}"
 
 
@@ -108,7 +107,6 @@ class Shown(NamedTuple):
 
     @classmethod
     def of(cls, stored: Sequence[int] | None, *, epochs: bool) -> dict[str, Any]:
-        """The fields of a message, from the column."""
         bits, _, epoch, _, *lacks = stored or Meaning()
         missing = numbers_in(zip(lacks[::2], lacks[1::2], strict=True)) if bits & PARTIAL else ()
         told = epochs and not bits & UNNUMBERED

@@ -34,7 +34,6 @@ class QueueSettings(Declaration):
 
     @property
     def values(self) -> dict[str, Any]:
-        """The settings, by name."""
         return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:

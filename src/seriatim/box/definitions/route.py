@@ -17,12 +17,12 @@ import numpy as np
 from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
 from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
-from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.gates import Gates
-from seriatim.box.definitions.marks import written
+from seriatim.box.definitions.marks import of_content, plain, written
 from seriatim.box.definitions.meaning import Meaning
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
+from seriatim.box.postgres.array_text import numbers_in
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.filters.filter import Expression, Type
 from seriatim.kernel.filters.filter_eval import Values, evaluate
@@ -256,7 +256,6 @@ class Router:
         bodies: bool = True,
         carried: bool = False,
     ) -> Routed:
-        """Find the queues of each message."""
         return self.route_typed(self.typed(messages, carried=carried), received_at, look, bodies=bodies)
 
     def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:
@@ -376,7 +375,7 @@ class Router:
         """Whether only subscriptions of roles have led a message to a queue; the argument is as in `Entries.subscriptions`."""
         if not self.roles_own:
             return False
-        ids = [int(one) for one in subscriptions[1:-1].split(",") if one]
+        ids = numbers_in(subscriptions)
         return bool(ids) and self.roles_own.issuperset(ids)
 
     def _problem_of(self, name: str) -> str | None:
@@ -396,11 +395,8 @@ class Router:
             kind = "type" if one.group.by_type is not None else None
             named = (one.group.by, *one.says.names, one.priority, kind, *sizes, *(one.compare or ()))
             names |= {name for name in named if isinstance(name, str)}
-            names |= (
-                {str(one.group.by), *self._correlation.names[one.name]}
-                if one.name in self._correlation.names
-                else set()
-            )
+            if one.name in self._correlation.names:
+                names |= {str(one.group.by), *self._correlation.names[one.name]}
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         filters = [one for its in self._stays.values() for _, one in its]
         filters += [one for its in self._meaning.values() for _, one in its]
@@ -543,7 +539,6 @@ class Router:
         return groups, sequences, sizes, priorities, problems, meanings if any(meanings) else None
 
     def _of_type(self, one: Queue, kind: str) -> Queue:
-        """A queue as it orders the messages of one type."""
         if (found := self._types_apart.get((one.name, kind))) is None:
             group = replace(one.group, by_type=None)
             found = replace(one, policy=one.policies.get(kind, one.policy), group=group)
@@ -649,7 +644,6 @@ class Router:
         rows: Sequence[int],
         sequences: Sequence[int | None],
     ) -> list[int | None]:
-        """The sizes of sets, for messages that contain the size."""
         if (last := self._lasts.get((name, policy))) is not None:
             is_last = self._holds(last, found, rows).tolist()
             return [
@@ -668,7 +662,6 @@ class Router:
         return bits.tolist()
 
     def _holds(self, expression: Expression, found: Mapping[str, Column], rows: Sequence[int]) -> Bools:
-        """Whether a filter holds for each of some messages."""
         names = [each.name for each in properties(expression)]
         whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
         holds: Bools = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
@@ -723,7 +716,6 @@ def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) 
 
 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
-    """Some properties in the form for filters."""
     return {name: found[name].arrays() for name in names}
 
 

@@ -1,23 +1,27 @@
-"""Check dialog messages before a receiver gets them: their type, the first message of a dialog, and the number of rollbacks."""
+"""Check dialog messages before a receiver gets them: their type, the first message of a dialog, and the number of rollbacks.
+
+A rolled-back transaction leaves no data, whether an exception, kill -9 or a server crash ended it. But the number of the transaction stays
+on each row that it had locked. So each turn locks the entry of its first message, and the next turn finds that number. It counts the
+rollback in a separate transaction, because its own may be rolled back, too. After too many the conversation group is suspended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.definitions.definition import Definitions
-from seriatim.box.dialogs import rollbacks
-from seriatim.box.notice import EntriesSetAside
-from seriatim.box.turns.delivery import Delivery
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.notice import EntriesSetAside, MessageFailed
+from seriatim.box.turns.delivery import Delivery, Mark
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.kernel.dialog import END_DIALOG, ERROR
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.types.failure_message import Failed
 from seriatim.pipeline.types.message import Received
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
-    """Check a delivery before it is handed out."""
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
             delivery.put_back()
@@ -39,15 +43,10 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
         ]
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.counts_rollbacks and delivery.group is not None:
-        return rollbacks.take_in_hand(transaction, queue, delivery, begun, apart)
+        return take_in_hand(transaction, queue, delivery, begun, apart)
     if begun:
         transaction.do("converse", handles=begun)
     return True
-
-
-def first_of(transaction: Transaction, handle: UUID) -> int:
-    """Put the queued messages of a dialog before those of other dialogs of its group; return their number."""
-    return int(transaction.value("put_first", of_handle=handle))
 
 
 def tell_unended(transaction: Transaction, delivery: Delivery, has_ended: Callable[[UUID], bool]) -> None:
@@ -74,3 +73,31 @@ def _violation(message: Received, definitions: Definitions) -> str | None:
 
 def why_failed(sequence: int | None, kind: str, violation: str) -> str:
     return f"the message {sequence} isn't a {kind!r}: {violation}"
+
+
+def take_in_hand(
+    transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: SeparateTransaction
+) -> bool:
+    """Mark a delivery, unless it is marked already, and count the rollback that an earlier mark shows."""
+    entry = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
+    mark = delivery.mark
+    if mark is None:
+        mark = transaction.one("take_in_hand", Mark, **entry, begun=list(begun))
+    if mark.rolled_back is None:
+        return True
+    counting = entry | {"rolled_back": mark.rolled_back, "own": mark.own, "at_most": queue.declared.retry.rollbacks}
+    if apart.is_free:
+        delivery.put_back()
+    with apart() as other:
+        suspends = other.value("note_rollback", **counting)
+        if suspends:
+            message, times = delivery.messages[0], queue.declared.retry.rollbacks or 0
+            failed = Failed(
+                delivery.queue, delivery.group, kind="poison", error_class="RolledBack",
+                error=f"it was rolled back {times} times in a row", attempts=times, ordinal=message.ordinal,
+            )  # fmt: skip
+            other.notice(MessageFailed(message, failed))
+    if suspends:
+        LOG.error("poison", queue=delivery.queue, group=delivery.group, _rollbacks=queue.declared.retry.rollbacks)
+        delivery.put_back()
+    return delivery.is_open

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
@@ -50,12 +49,12 @@ class Dialogs:
         contract: str,
         *,
         lifetime: float | str | None,
-        encryption: bool,
-        related_to: UUID | str | None,
-        group: UUID | str | None,
         priority: int,
-        handle: UUID | str | None,
-        is_monolog: bool,
+        encryption: bool = False,
+        related_to: UUID | str | None = None,
+        group: UUID | str | None = None,
+        handle: UUID | str | None = None,
+        is_monolog: bool = False,
     ) -> UUID:
         """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
         named = [from_service, *to_services] if isinstance(to_services, Sequence) else [None]
@@ -80,7 +79,7 @@ class Dialogs:
             "given": None if handle is None else handle_of(handle),
             "is_monolog": is_monolog,
         }
-        begun, *refusal = self._row("try_begin", parameters)
+        begun, *refusal = self._transaction.one("try_begin", **parameters)
         _raise(*refusal)
         return begun
 
@@ -100,14 +99,14 @@ class Dialogs:
         if STRAIGHT_SEND.applies(SentMessages(handles, types)):
             parameters = {"handle": handles[0], "kind": types[0]}
             if len(bodies) == 1:
-                _raise(*self._row("send_one", parameters | {"body": bodies[0], "content_type": content_types[0]}))
+                _raise(*self._transaction.one("send_one", **parameters, body=bodies[0], content_type=content_types[0]))
                 return
             unsaid = all(content_type is None for content_type in content_types)
             columns = {"bodies": bodies, "content_types": None if unsaid else content_types}
-            _raise(*self._row("try_send_run", parameters | columns))
+            _raise(*self._transaction.one("try_send_run", **parameters, **columns))
         elif handles:
             columns = {"bodies": bodies, "content_types": content_types}
-            _raise(*self._row("try_send", {"handles": handles, "kinds": types} | columns))
+            _raise(*self._transaction.one("try_send", handles=handles, kinds=types, **columns))
 
     def end(
         self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
@@ -127,7 +126,7 @@ class Dialogs:
             if received.dialog is not None and received.dialog.handle == ours
         ]
         parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": ids}
-        _raise(*self._row("try_end", parameters))
+        _raise(*self._transaction.one("try_end", **parameters))
         self._ended.add(ours)
 
     def put_back(self) -> None:
@@ -135,23 +134,21 @@ class Dialogs:
         self._transaction.do("drop_ended", handles=list(self._ended))
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Set or remove a timer. Errors are those of `Session.set_timer`."""
         period = None if delay is None else _period(delay, "a timer")
-        _raise(*self._row("try_set_timer", {"of_handle": handle_of(handle), "delay": period}))
+        _raise(*self._transaction.one("try_set_timer", of_handle=handle_of(handle), delay=period))
 
     def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
-        """Move a side into another conversation group. Errors are those of `Session.move`."""
         parameters = {
             "of_handle": handle_of(handle),
             "to_group": handle_of(group, "a conversation group"),
             "in_hand": [received.message_id for received in in_hand],
         }
-        _raise(*self._row("try_move", parameters))
+        _raise(*self._transaction.one("try_move", **parameters))
 
     def group_of(self, handle: UUID | str) -> tuple[str, str]:
         """The queue and the conversation group of a side."""
         ours = handle_of(handle)
-        queue, group = self._row("group_of", {"of_handle": ours})
+        queue, group = self._transaction.one("group_of", of_handle=ours)
         if queue is None:
             raise NotFound(f"there is no dialog with the handle {ours}")
         return queue, group
@@ -163,9 +160,6 @@ class Dialogs:
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
             for sent, sequence, kind, content_type, body, at, reason in rows
         ]
-
-    def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        return self._transaction.one(name, **parameters)
 
 
 def handle_of(handle: object, noun: str = "a handle") -> UUID:

@@ -70,7 +70,6 @@ class DialogVerbs(ABC):
                 group=group,
                 priority=priority,
                 handle=handle,
-                is_monolog=False,
             )
 
     def begin_monolog(
@@ -87,16 +86,7 @@ class DialogVerbs(ABC):
         """
         with translated(self._place):
             return self._dialogs.begin(
-                from_service,
-                to_services,
-                contract,
-                lifetime=lifetime,
-                encryption=False,
-                related_to=None,
-                group=None,
-                priority=priority,
-                handle=None,
-                is_monolog=True,
+                from_service, to_services, contract, lifetime=lifetime, priority=priority, is_monolog=True
             )
 
     def send(self, handle: UUID | str, type: str, body: bytes = b"", *, content_type: str | None = None) -> None:  # noqa: A002 -- as the field of a message

@@ -9,16 +9,15 @@ complete the messages, under a lock that all of them need. All times are the dat
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.pipeline.types.message import Received
 
@@ -49,7 +48,6 @@ class HeldLease:
 
     @property
     def left(self) -> int:
-        """The number of messages that aren't done."""
         return self._size - self.done
 
     @property
@@ -107,20 +105,6 @@ class HeldLease:
             put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size],
             place=self.access.place,
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ExpiredLease:
-    """An expired lease: its token, group, the message of its handler, and its worker; `is_of_turn`: it has no holder: a turn failed."""
-
-    token: int
-    group: str | None
-    entry_id: int
-    worker: str
-    is_of_turn: bool
-    #: How its holder said that it failed; None: it ran out.
-    told: Mapping[str, Any] | None = None
-    attempt: int | None = None
 
 
 def claim(
@@ -197,11 +181,3 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     parameters = {"queue_id": queue.queue_id, "group_key": group}
     row = transaction.maybe("lease_of_group", **parameters)
     return row is not None and drop(transaction, queue, row[0])
-
-
-def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
-    rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
-    return [
-        ExpiredLease(row.token, row.group_key, row.entry_id, row.worker, row.of_turn, row.told, row.attempt)
-        for row in rows
-    ]

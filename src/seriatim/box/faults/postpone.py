@@ -18,12 +18,20 @@ from seriatim.kernel.values.time import micros
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.kernel.operators.fault import FaultKind
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.access import Transaction
 
 _LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
 
 
 def postponement_us(delay: float | str | timedelta) -> int:
-    """Convert the delay of a postponement to microseconds."""
     delay_us = delay // timedelta(microseconds=1) if isinstance(delay, timedelta) else micros(delay)
     if not 0 <= delay_us <= _LONGEST_US:
         raise UsageError(
@@ -51,3 +59,32 @@ def hide(transaction: Transaction, queue: BoxQueue, group: str | None, entry_ids
         of_entries=list(entry_ids),
         delay=timedelta(microseconds=delay_us),
     )
+
+
+class EarlyEnds:
+    __slots__ = ("_transaction",)
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def postponement_us(self, delay: float | str | timedelta) -> int:
+        return postponement_us(delay)
+
+    def postpone(self, delivery: Delivery, done: int, delay_us: int) -> None:
+        self._is_set(delivery, done)
+        postpone(self._transaction, delivery, done, delay_us)
+
+    def dead_letter(self, delivery: Delivery, done: int, reason: str) -> None:
+        is_set = self._is_set(delivery, done)
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        fault = Fault(FaultKind.BUSINESS, "DeadLetter", reason, name, is_dead=True)
+        fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, fault)
+
+    def _is_set(self, delivery: Delivery, done: int) -> bool:
+        queue = self._transaction.access.known.definitions.queue(delivery.queue)
+        is_set = delivery.group is not None and isinstance(queue.declared.policy_of(delivery.group), UnitOfWork)
+        if is_set and done:
+            raise UsageError(
+                f"a set of queue {delivery.queue!r} is done as a whole", remedy="leave out done, or complete all of it"
+            )
+        return is_set

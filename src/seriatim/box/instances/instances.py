@@ -214,25 +214,16 @@ class Instances:
             name = next((subscription for subscription in message.subscriptions if subscription in starting), None)
             if name is None or self._own_group(message) != group:
                 return None
-            return Instance(
-                number,
-                self._queue,
-                group,
-                starting=definitions.subscriptions[name],
-                definitions=definitions,
-                kept=None,
-                added={},
-            )
-        added: dict[str, set[str]] = {}
-        for name, value in pairs or ():
-            added.setdefault(name, set()).add(value)
-        if subscription_id not in definitions.names:
+        elif (name := definitions.names.get(subscription_id)) is None:
             problem = "the subscriptions have changed while the message was received"
             raise Unavailable(problem, where=f"instance {number}", remedy="roll back and repeat")
-        made_by = definitions.subscriptions[definitions.names[subscription_id]]
+        added: dict[str, set[str]] = {}
+        for known, value in pairs or ():
+            added.setdefault(known, set()).add(value)
         return Instance(
-            number, self._queue, group, starting=made_by, definitions=definitions, kept=(state, version), added=added
-        )
+            number, self._queue, group, starting=definitions.subscriptions[name], definitions=definitions,
+            kept=None if version is None else (state, version), added=added,
+        )  # fmt: skip
 
     def _own_group(self, message: Received) -> str | None:
         name = str(self._queue.declared.group.by)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Access, Transaction
@@ -15,7 +16,7 @@ from seriatim.box.faults.faults import Fault, FaultResult, fail
 from seriatim.box.faults.lease import HeldLease
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.leases.bodies import Bodies
-from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, Result, leased_message
+from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, Result, TakenLease, leased_message
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.box.turns.causes import causes_of
@@ -32,20 +33,7 @@ from seriatim.pipeline.types.message import Message, Received
 _LONGEST_US = 86_400 * 10**6
 
 
-class Handle(Protocol):
-    """A `TakenLease`, as its calls change it."""
-
-    id: UUID
-    token: int
-    queue: str
-    group: str | None
-    messages: Sequence[LeasedMessage]
-    done: int
-    until: datetime | None
-
-
 def period_of(lease: float | str | timedelta) -> timedelta:
-    """The time of a lease."""
     period_us = lease // timedelta(microseconds=1) if isinstance(lease, timedelta) else micros(lease)
     if not 0 < period_us <= _LONGEST_US:
         raise UsageError(
@@ -55,7 +43,7 @@ def period_of(lease: float | str | timedelta) -> timedelta:
 
 
 class LeaseCalls:
-    """The calls of one principal on its leases."""
+    """The calls of one principal on its leases: what the methods of `TakenLease` do."""
 
     def __init__(self, access: Access, principal: Principal | None, bodies: Bodies | None = None) -> None:
         self._access = access
@@ -67,20 +55,19 @@ class LeaseCalls:
                 f"{shown(principal, 80)} is no principal", remedy='principal=sq.Principal("web")', argument="principal"
             )
 
-    def read(self, lease: Handle) -> None:
-        """As of `TakenLease.read`."""
+    def read(self, lease: TakenLease) -> None:
         with self._access.transaction() as transaction:
             row = self.row(transaction, lease.id, "read")
             self.fill(transaction, lease, row, row.done)
 
     def complete(
         self,
-        lease: Handle,
+        lease: TakenLease,
         through: int | None,
         publish: Iterable[Result],
         check: Callable[[Published], None] | None = None,
     ) -> LeaseAnswer:
-        """As of `TakenLease.complete`; `check` raises where the caller may not publish something."""
+        """`check` raises where the caller may not publish something."""
         through = None if through is None else _checked_position(through)
         given = (publish,) if isinstance(publish, Message) or not isinstance(publish, Iterable) else publish
         results = [_checked_result(result) for result in given]
@@ -102,22 +89,19 @@ class LeaseCalls:
         return self._told(lease, answer)
 
     def fail(
-        self, lease: Handle, at: int, kind: str, error: str, retry_after: float | str | timedelta | None
+        self, lease: TakenLease, at: int, kind: str, error: str, retry_after: float | str | timedelta | None
     ) -> LeaseAnswer:
-        """As of `TakenLease.fail`."""
         if kind not in list(FaultKind):
             raise UsageError(f"{shown(kind)} is no kind of failure", remedy=", ".join(FaultKind), argument="kind")
         after_us = None if retry_after is None else postponement_us(retry_after)
         return self._failed(lease, "fail", at, Fault(FaultKind(kind), "Failed", error, "", retry_after=after_us))
 
-    def dead_letter(self, lease: Handle, at: int, reason: str) -> LeaseAnswer:
-        """As of `TakenLease.dead_letter`."""
+    def dead_letter(self, lease: TakenLease, at: int, reason: str) -> LeaseAnswer:
         if not isinstance(reason, str) or not reason.strip():
             raise UsageError(f"{shown(reason)} is no reason", remedy="say in words why the message is set aside")
         return self._failed(lease, "dead_letter", at, Fault(FaultKind.BUSINESS, "DeadLetter", reason, "", is_dead=True))
 
-    def postpone(self, lease: Handle, at: int, delay: float | str | timedelta) -> LeaseAnswer:
-        """As of `TakenLease.postpone`."""
+    def postpone(self, lease: TakenLease, at: int, delay: float | str | timedelta) -> LeaseAnswer:
         delay_us = postponement_us(delay)
 
         def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> None:
@@ -125,8 +109,7 @@ class LeaseCalls:
 
         return self._ended(lease, "postpone", at, str(delay_us), end)
 
-    def renew(self, lease: Handle, period: float | str | timedelta | None) -> datetime:
-        """As of `TakenLease.renew`."""
+    def renew(self, lease: TakenLease, period: float | str | timedelta | None) -> datetime:
         with self._access.transaction() as transaction:
             until = transaction.value(
                 "renew", delivery=lease.id, lease=None if period is None else period_of(period), holder=self.principal.name
@@ -134,8 +117,7 @@ class LeaseCalls:
         lease.until = until
         return until
 
-    def give_back(self, lease: Handle) -> LeaseAnswer:
-        """As of `TakenLease.give_back`."""
+    def give_back(self, lease: TakenLease) -> LeaseAnswer:
         with self._access.transaction() as transaction:
             answer = transaction.value("give_back", delivery=lease.id, holder=self.principal.name)
         return self._told(lease, answer)
@@ -145,7 +127,7 @@ class LeaseCalls:
         named = {"of_lease": of_lease, "of_holder": self.principal.name, "verb": verb}
         return transaction.one("at_lease", **named, at=at, said=said)
 
-    def fill(self, transaction: Transaction, lease: Handle, row: Any, begin: int) -> None:
+    def fill(self, transaction: Transaction, lease: TakenLease, row: Any, begin: int) -> None:
         """Put what the box knows of a lease into its handle, with the messages from an index on."""
         lease.token, lease.queue, lease.group = row.token, row.queue, row.group_key
         lease.done, lease.until = row.done, row.until
@@ -172,7 +154,6 @@ class LeaseCalls:
     def _published(
         self, transaction: Transaction, row: Any, results: Sequence[tuple[int | None, Message]]
     ) -> Published:
-        """Publish the results of the messages that the call completes."""
         definitions = self._access.known.current(transaction)
         messages: list[Message] = [message for _, message in results]
         wrong = next((at for at, _ in results if at is not None and not row.done < at <= row.at), None)
@@ -196,21 +177,14 @@ class LeaseCalls:
             in_hand=row.entry_ids[row.done : row.at] if on_way else (),
         ).publish(transaction)  # fmt: skip
 
-    def _failed(self, lease: Handle, verb: str, at: int, fault: Fault) -> LeaseAnswer:
+    def _failed(self, lease: TakenLease, verb: str, at: int, fault: Fault) -> LeaseAnswer:
         if not isinstance(fault.error, str):
             raise UsageError(f"{shown(fault.error)} is no text", remedy="say in words what was wrong", argument="error")
         result: FaultResult | None = None
 
         def end(transaction: Transaction, row: Any, delivery: Delivery, size: int) -> dict[str, Any]:
             nonlocal result, fault
-            fault = Fault(
-                fault.kind,
-                fault.error_class,
-                fault.error,
-                row.worker,
-                retry_after=fault.retry_after,
-                is_dead=fault.is_dead,
-            )
+            fault = replace(fault, worker=row.worker)
             result = fail(transaction, delivery, row.at - 1 - row.done, size, fault)
             return {"then": result.then}
 
@@ -223,7 +197,7 @@ class LeaseCalls:
         return answer
 
     def _ended(
-        self, lease: Handle, verb: str, at: int, said: str,
+        self, lease: TakenLease, verb: str, at: int, said: str,
         end: Callable[[Transaction, Any, Delivery, int], dict[str, Any] | None],
     ) -> LeaseAnswer:  # fmt: skip
         """End a lease at a position: complete what is before it, and leave it and the rest to `end`."""
@@ -244,7 +218,7 @@ class LeaseCalls:
             )  # fmt: skip
         return self._told(lease, answer)
 
-    def _told(self, lease: Handle, answer: dict[str, Any]) -> LeaseAnswer:
+    def _told(self, lease: TakenLease, answer: dict[str, Any]) -> LeaseAnswer:
         lease.done = max(lease.done, answer["done"])
         listed = {name: tuple(answer.get(name, ())) for name in ("published", "left_out")}
         return LeaseAnswer(**{**answer, **listed})

@@ -17,8 +17,8 @@ from seriatim.box.leases.calls import LeaseCalls, period_of
 from seriatim.box.leases.taken import Principal, TakenLease, leased_message
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
+from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.pipeline.text.storable import checked_text
@@ -72,7 +72,6 @@ class Door:
         self.principal = self._calls.principal
 
     def lease_of(self, lease_id: UUID | str) -> TakenLease:
-        """A handle of a lease by its id; nothing is asked."""
         try:
             return TakenLease(self._calls, lease_id if isinstance(lease_id, UUID) else UUID(lease_id))
         except (ValueError, TypeError, AttributeError):

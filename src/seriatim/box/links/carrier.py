@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Mapping
+from ipaddress import ip_address
 from selectors import EVENT_READ, DefaultSelector
-from types import TracebackType
 from typing import Any, Self
 
 import psycopg
 from psycopg import errors, sql
 from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from seriatim.box.connection.dsn import place_of
-from seriatim.box.links.transport import carrier_dsn
-from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
+from seriatim.box.connection.dsn import place_of, resolve
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, SILENT_S, UNACKNOWLEDGED_S
 from seriatim.pipeline.declared.link import Link
 from seriatim.rested import RestedConnection, Restedness
@@ -59,9 +61,8 @@ class Carrier:
     """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit."""
 
     def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
-        self._place = f"link {link.name!r}"
         dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
-        self._to = place_of(dsn, link.schema)
+        self._where = f"link {link.name!r}, {place_of(dsn, link.schema)}"
         self._schema = link.schema
         self._dsn, self._answer_s, self._connect_s = dsn, answer_s, connect_s
         self._connection = self._connected()
@@ -75,9 +76,7 @@ class Carrier:
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(
-                f"the other box can't be reached: {error}",
-                where=f"{self._place}, {self._to}",
-                remedy="it is tried again",
+                f"the other box can't be reached: {error}", where=self._where, remedy="it is tried again"
             ) from error
         connection.most_s = self._answer_s
         return connection
@@ -102,9 +101,7 @@ class Carrier:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _call(self, function: str, frame: bytes) -> bytes:
@@ -119,18 +116,58 @@ class Carrier:
         except (errors.UndefinedFunction, errors.InvalidSchemaName) as error:
             raise SchemaMismatch(
                 f"there is no message box with links: {error.diag.message_primary}",
-                where=f"{self._place}, {self._to}",
+                where=self._where,
                 remedy="is it the right database? there: seriatim box migrate",
             ) from error
         except errors.InsufficientPrivilege as error:
             raise EnvironmentProblem(
                 f"the other box refuses the role: {error.diag.message_primary}",
-                where=f"{self._place}, {self._to}",
+                where=self._where,
                 remedy="there: seriatim link accept NAME --role ROLE --box ID",
             ) from error
         except psycopg.Error as error:
             raise Unavailable(
-                f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"
+                f"the other box can't be asked: {error}", where=self._where, remedy="it is tried again"
             ) from error
         self._connection.used_at = time.monotonic()
         return b"" if row is None or row[0] is None else bytes(row[0])
+
+
+_STRICT = "verify-full"
+_REMEDY = "add sslmode=verify-full with sslrootcert=…; or insecure=True, if nobody else can be on the way"
+
+
+def carrier_dsn(dsn: str, *, insecure: bool = False, environment: Mapping[str, str] = os.environ) -> str:
+    """The DSN with which a link connects, in libpq's form and with its secrets. Between hosts a connection has to encrypt, and to prove
+    which host answers: `sslmode=verify-full`. A weaker mode looks like it and isn't: `require` takes any certificate, and `prefer` goes on
+    without encryption. A socket and the loopback address leave no host.
+    """
+    text = resolve(dsn, environment)
+    parts = {name: str(value) for name, value in conninfo_to_dict(text).items()}
+    mode = parts.get("sslmode") or environment.get("PGSSLMODE", "")
+    service = parts.get("service") or environment.get("PGSERVICE", "")
+    hosts = parts.get("hostaddr") or parts.get("host")
+    if hosts is None and not service:
+        hosts = environment.get("PGHOSTADDR") or environment.get("PGHOST") or ""
+    if insecure or (hosts is not None and all(map(_stays_here, hosts.split(",")))):
+        return text
+    # A service may have the mode in its file, which only libpq reads: it gets the strict one either way.
+    if mode != _STRICT and (mode or not service):
+        raise UsageError(
+            f"the link goes to another host with {f'sslmode={mode}' if mode else 'no sslmode'}, so somebody on the way could answer",
+            where=place_of(text, "seriatim", environment).partition(",")[0],
+            remedy=_REMEDY,
+        )
+    # With Kerberos at hand libpq would encrypt by it, and pass the mode over.
+    return make_conninfo(text, sslmode=_STRICT, gssencmode="disable")
+
+
+def _stays_here(host: str) -> bool:
+    """Whether a connection to a host leaves this machine not at all: by a socket, or to itself."""
+    name = host.strip()
+    if name in ("", "localhost") or name[0] in "/@":
+        return True
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -124,7 +124,6 @@ def check_ranges(ranges: Rows) -> None:
 
 
 def check(holds: object, otherwise: str) -> None:
-    """Refuse a frame for which something doesn't hold."""
     if not holds:
         raise LinkProtocolError(
             otherwise,

@@ -46,27 +46,25 @@ class HttpsCarrier:
         connect_s: float = _CONNECT_S,
     ) -> None:
         self._answer_s, self._connect_s = answer_s, connect_s
-        self._place = f"link {link.name!r}"
+        place = f"link {link.name!r}"
         url = with_variables(str(link.url), environment)
         host, port = checked_address(url)
         self._to = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         certificate, key, authority = (
             with_variables(str(path), environment) for path in (link.certificate, link.key, link.authority)
         )
-        self._files = CertificateFiles(certificate, key, authority, self._place)
+        self._where = f"{place}, {self._to}"
+        self._files = CertificateFiles(certificate, key, authority, place)
         self._stamp = self._files.stamp()
         self._pool = self._connections()
 
     def push(self, frame: bytes) -> bytes:
-        """Send a batch or answers to the other box; return its answer. The errors are the same as for the class."""
         return self._call(PUSH, frame)
 
     def fetch(self, request: bytes) -> bytes:
-        """Fetch the messages that wait in the other box. The errors are the same as for the class."""
         return self._call(FETCH, request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box for the steps of a message. The errors are the same as for the class, also for a box without this door."""
         return self._call(TRACE, question)
 
     def close(self) -> None:
@@ -107,38 +105,36 @@ class HttpsCarrier:
             kind = dict(answer.headers).get(b"content-type", dict(answer.headers).get(b"Content-Type", b""))
             if kind != MEDIA_TYPE.encode() or len(body) > most:
                 raise LinkProtocolError(
-                    "what answers there isn't a message box", where=f"{self._place}, {self._to}", remedy="mend its url"
+                    "what answers there isn't a message box", where=self._where, remedy="mend its url"
                 )
         return bytes(body)
 
     def _refused(self, status: int, text: str) -> SeriatimError:
-        where = f"{self._place}, {self._to}"
         if status == 403:
             return EnvironmentProblem(
                 "the other box doesn't know the key of this side's certificate",
-                where=where,
+                where=self._where,
                 remedy="there: seriatim link accept NAME --certificate FILE --box ID; with --replace if the key is another one",
             )
         if status in (408, 429, 500, 502, 503, 504):
             return Unavailable(
-                f"the other box can't take it now: {text or status}", where=where, remedy="it is tried again"
+                f"the other box can't take it now: {text or status}", where=self._where, remedy="it is tried again"
             )
         return LinkProtocolError(
             f"what answers there isn't a message box, or another version: {status} {text}",
-            where=where,
+            where=self._where,
             remedy="mend its url",
         )
 
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Translate the errors of an exchange."""
-        where = f"{self._place}, {self._to}"
         try:
             yield
         except httpcore.TimeoutException as error:
             raise Unavailable(
                 f"the other box doesn't answer in time ({type(error).__name__})",
-                where=where,
+                where=self._where,
                 remedy="it is tried again",
             ) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
@@ -146,21 +142,18 @@ class HttpsCarrier:
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise EnvironmentProblem(
                     f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}",
-                    where=where,
+                    where=self._where,
                     remedy="authority has to have signed it, and its subjectAltName to have the name in url",
                 ) from error
             if isinstance(cause, ssl.SSLError) and any(alert in (cause.reason or "") for alert in _ALERTS):
+                why = cause.reason.partition("ALERT_")[2].replace("_", " ").lower()
                 raise EnvironmentProblem(
-                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}",
-                    where=where,
+                    f"the other side doesn't take the certificate of this one: {why}",
+                    where=self._where,
                     remedy="the authority there has to have signed it, and it must not be over",
                 ) from error
             raise Unavailable(
                 f"the other box can't be reached: {str(error) or type(error).__name__}",
-                where=where,
+                where=self._where,
                 remedy="it is tried again",
             ) from error
-
-
-def _words(reason: str) -> str:
-    return reason.partition("ALERT_")[2].replace("_", " ").lower()

@@ -1,6 +1,6 @@
-"""Versions 1 and 2 of the protocol of links: its records, field by field, and its limits.
+"""Versions 1 and 2 of the protocol of links: the records that this process reads, field by field, and its limits.
 
-`docs/reference/link-protocol.md` is the same as a document.
+`docs/reference/link-protocol.md` has all of it; the records of a batch and of a trace are read by the schema's functions alone.
 All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell,
 in their order, and a SHA-256 of all that. So a reader in any language, SQL too, finds each field by its place, and no byte can change
 unnoticed.
@@ -23,12 +23,7 @@ LARGEST_FRAME = 16 * 1024 * 1024
 #: The largest body that a message box takes.
 LARGEST_BODY = 512 * 1024 * 1024
 LARGEST_HEADER = 1024 * 1024
-LONGEST_DESTINATION = 512
-LONGEST_ID = 1024
-LONGEST_KEY = 1024
 LONGEST_TEXT = 1000
-#: Of an id space, which has at most 128 characters.
-LONGEST_SPACE = 512
 #: The most bytes of the steps of one message.
 LARGEST_STEPS = 1024 * 1024
 MOST_STREAMS = 10_000
@@ -66,35 +61,6 @@ HEAD = np.dtype(
 )
 #: Numbers of streams, of one incarnation of the box that has opened them.
 RANGE = np.dtype([("incarnation", ">u8"), ("first", ">u8"), ("last", ">u8")])
-#: A stream in a batch. `lacks`: of a broken one, the number above which the receiver lacks messages.
-STREAM = np.dtype(
-    [
-        ("incarnation", ">u8"),
-        ("number", ">u8"),
-        ("stream_id", "V16"),
-        ("kind", ">u4"),
-        ("count", ">u4"),
-        ("after", ">u8"),
-        ("lacks", ">u8"),
-        ("chain", "V32"),
-        ("destination_length", ">u4"),
-        ("key_length", ">u4"),
-    ]
-)
-#: A message, or fragments of one. `part_from`: the offset of the part in its body. `flags`: 1 is "replayed".
-MESSAGE = np.dtype(
-    [
-        ("digest", "V32"),
-        ("size", ">u8"),
-        ("part_from", ">u8"),
-        ("part_length", ">u4"),
-        ("id_length", ">u4"),
-        ("header_length", ">u4"),
-        ("flags", ">u4"),
-    ]
-)
-#: The message of a trace: the box into which it was published first, and the lengths of its id and of its id space there.
-TRACED = np.dtype([("box", "V16"), ("id_length", ">u4"), ("space_length", ">u4")])
 #: An answer for one stream. `fragment`: of message `received + 1`, the first one missing. `text_length`: of the reason.
 ANSWER = np.dtype(
     [

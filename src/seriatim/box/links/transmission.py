@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg import sql
+
 from seriatim.box.connection.access import Access
+from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.links.answers import AnswerSet, FrameRefusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame, Head
@@ -82,7 +86,6 @@ class Roads:
         return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
 
     def note(self, link: Link, *, failed: bool) -> None:
-        """Note how an exchange over a link ended."""
         times = self._failed.pop(link, (0, 0.0))[0]
         if failed:
             self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
@@ -248,3 +251,33 @@ class _Exchange:
 
     def _wrong(self, problem: str, remedy: str) -> LinkProtocolError:
         return LinkProtocolError(problem, where=f"link {self._link.name!r}", remedy=remedy)
+
+
+_NOTICE_END_S = 0.1
+
+
+def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks: bool) -> None:
+    """Wait until something may be sent, for at most `most_s` seconds, or until the wait is ended. `looks`: whether to look for what came
+    since the last exchange; not where an exchange has found that, and could do nothing with it. Behind a connection pooler nobody is
+    notified; then it waits for the whole time.
+    """
+    until = time.monotonic() + most_s
+    with access.transaction() as transaction:
+        connection = transaction.connection
+        if isinstance(connection, OwnConnection) and connection.is_pooled:
+            while not ends() and (left_s := until - time.monotonic()) > 0:
+                time.sleep(min(left_s, _NOTICE_END_S))
+            return
+        channel = sql.Identifier(f"seriatim_{connection.info.backend_pid}")
+        connection.execute(sql.SQL("LISTEN {}").format(channel))
+        transaction.do("register_transmitter")
+        transaction.commit()
+        # A message from before the registration notifies nobody.
+        due_s = transaction.value("link_due") if looks else None
+        transaction.commit()
+        until = min(until, time.monotonic() + (most_s if due_s is None else max(due_s, 0.0)))
+        while not ends() and (left_s := until - time.monotonic()) > 0:
+            if any(True for _ in connection.notifies(timeout=min(left_s, _NOTICE_END_S), stop_after=1)):
+                break
+        connection.execute(sql.SQL("UNLISTEN {}").format(channel))
+        transaction.do("unregister_transmitter")

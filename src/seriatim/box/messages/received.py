@@ -1,4 +1,4 @@
-"""Convert rows of the box to received messages."""
+"""Convert rows of the box to received messages, with what operators have edited: the published ones stay in the spool."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.meaning import Shown
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.pipeline.types.message import Part, Property, Received, Ticket
+from seriatim.pipeline.types.message import Dialog, Part, Property, Received, Ticket
 
 _READ: Mapping[str, Callable[[Any], Property]] = {
     "decimal": Decimal,
@@ -86,3 +87,49 @@ def received_of(
             if subscription_id in definitions.names
         ),
     )
+
+
+#: Messages that arrive together belong to the same few dialogs.
+_uuid = lru_cache(maxsize=1_000)(UUID)
+
+
+def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
+    """Remove the dialog from a message's context and return it; None if the message belongs to no dialog."""
+    dialog = context.get("dialog")
+    if not isinstance(dialog, dict):
+        return None
+    del context["dialog"]
+    dialog["handle"] = _uuid(dialog["handle"])
+    dialog["conversation_id"] = _uuid(dialog["conversation_id"])
+    if "far_box" in dialog:
+        dialog["far_box"] = _uuid(dialog["far_box"])
+    return Dialog(type=kind, **dialog)
+
+
+def with_edits(
+    transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
+) -> Sequence[Any]:
+    """Put the edited bodies and properties into rows of messages that are handed out. Only failed messages are edited, so nothing is read
+    for messages that are handed out for the first time.
+    """
+    tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
+    if not tried:
+        return rows
+    edited = {
+        edited_row.entry_id: edited_row
+        for edited_row in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)
+    }
+    if not edited:
+        return rows
+    return [
+        _edited(row, edited[entry_id]) if entry_id in edited else row
+        for entry_id, row in zip(entry_ids, rows, strict=True)
+    ]
+
+
+def _edited(row: Any, edit: Any) -> Any:
+    if edit.body is not None:
+        row = row._replace(body=edit.body)
+    if edit.context is not None:
+        row = row._replace(context=edit.context, property_types=edit.property_types)
+    return row

@@ -18,12 +18,19 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
+from seriatim.box.operators.failed_message import (
+    StoppedMessage,
+    edit,
+    failed,
+    retry_now,
+    see_now,
+    set_dead,
+    stopped_messages,
+)
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.seen import seen_of
-from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
     WaitingMessage,
@@ -35,7 +42,7 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of, new_group
-from seriatim.errors import ActionRefused, GroupChanged, NotFound, Unavailable, UsageError, shown
+from seriatim.errors import ActionRefused, GroupChanged, NotFound, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.groups.state import State
 from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
@@ -74,7 +81,6 @@ class ActionRequest:
 
     @property
     def body(self) -> bytes | None:
-        """The new body of the failed message."""
         return self.given.get("body")
 
 
@@ -243,8 +249,12 @@ def _check_seen(asked: ActionRequest, found: GroupView) -> None:
 
 
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
-    """Refuse an action that the group doesn't allow."""
     require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}", named=named)
+
+
+def why_refused(error: SeriatimError) -> str:
+    """The reason and the remedy in one line, for a list of what was refused."""
+    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:

@@ -19,7 +19,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.notice import EntriesSetAside
-from seriatim.box.operators.actions import ActionRequest, act, effect_of, noticed_holes, unlocked
+from seriatim.box.operators.actions import ActionRequest, act, effect_of, noticed_holes, unlocked, why_refused
 from seriatim.box.operators.failed_message import Stopping, failed_of, see_now, set_dead_each
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
@@ -35,7 +35,6 @@ from seriatim.errors import (
     EnvironmentProblem,
     GroupChanged,
     NotFound,
-    SeriatimError,
     Unavailable,
     UsageError,
 )
@@ -220,7 +219,7 @@ def _alone(transaction: Transaction, queue: BoxQueue, claimed: Any, key: str, se
     except GroupChanged as error:
         return _Result("changed", error.what)
     except (UsageError, Unavailable, EnvironmentProblem) as error:
-        return _Result("refused", _said(error))
+        return _Result("refused", why_refused(error))
     except Exception as error:  # noqa: BLE001 -- a group at which it fails doesn't keep the others from their turn
         LOG.exception("bulk_group_failed", bulk=claimed.number, queue=queue.declared.name, group=key)
         return _Result("refused", f"it failed: {type(error).__name__}: {error}"[:1000])
@@ -270,7 +269,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
         if isinstance(one, ActionRefused):
             if action is Action.SKIP_MESSAGE:
                 raise one  # its message is dead already: nothing is kept, and each is by itself
-            found[key] = _Result("refused", _said(one))
+            found[key] = _Result("refused", why_refused(one))
     fine = {key: one for key, one in acted.items() if not isinstance(one, ActionRefused)}
     if VERBS[action].frees:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
@@ -331,10 +330,6 @@ def _details(
 def _change(view: GroupView) -> str:
     told = unlocked(view).replace("_", " ")
     return f"it is {told} now, and not as it was seen{f': {view.error}' if view.error else ''}"
-
-
-def _said(error: SeriatimError) -> str:
-    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
 def _log(transaction: Transaction, by: Operator, action: str, found: BulkOperation) -> None:

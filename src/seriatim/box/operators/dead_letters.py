@@ -12,8 +12,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount, Page
-from seriatim.box.views.listing import Listing, When
+from seriatim.box.views.listing import Listing, Page, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition
@@ -134,11 +133,6 @@ def numbers_of(transaction: Transaction, message_id: str, id_space: str, receive
     """The numbers of the dead letters that a message is, which was published at a moment; one for each queue."""
     parameters = {"message_id": message_id, "id_space": id_space, "received_at": received_at}
     return [row.entry_id for row in transaction.rows("letters_of_message", **parameters)]
-
-
-def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) -> list[ErrorCount]:
-    """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first."""
-    return transaction.rows("dead_letters_by_error", ErrorCount, **chosen.parameters())
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:

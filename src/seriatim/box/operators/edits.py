@@ -10,19 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from hashlib import sha256
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
-from seriatim.box.operators.actions import require_of, unlocked
-from seriatim.box.operators.failed_message import EditedEntry, Stopping, failed_of, see_now, write_edits
+from seriatim.box.messages.received import context_of, dialog_of
+from seriatim.box.operators.actions import require_of, unlocked, why_refused
+from seriatim.box.operators.failed_message import (
+    EditedEntry,
+    Stopping,
+    failed_of,
+    retry_now,
+    see_now,
+    stopped_messages,
+    write_edits,
+)
 from seriatim.box.operators.operator_log import Operator, log_each
-from seriatim.box.operators.stopped_messages import retry_now, stopped_messages
 from seriatim.box.publishing.batch import distinct, stored_context
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
@@ -200,7 +205,7 @@ def _retry_alone(
             case NotRetried():
                 results.append(each)
             case UsageError():
-                results.append(NotRetried(name, one.group or "", one.message_id, _said(each)))
+                results.append(NotRetried(name, one.group or "", one.message_id, why_refused(each)))
             case PlannedRetry():
                 gone = NotRetried(name, each.group, one.message_id, "somebody else has retried it, or has it in hand")
                 results.append(done.get(each.edit.entry_id, gone))
@@ -254,12 +259,12 @@ def _result(
         case NotRetried():
             return planned
         case UsageError():
-            why = _said(planned)
+            why = why_refused(planned)
         case PlannedRetry():
             found = done[planned.group]
             if isinstance(found, Retried):
                 return replace(found, message_id=one.message_id, changed=planned.changed)
-            why = _said(found)
+            why = why_refused(found)
     return NotRetried(queue.declared.name, one.group or "", one.message_id, why)
 
 
@@ -267,11 +272,7 @@ def _action(queue: BoxQueue, group: str, planned: PlannedRetry, now_us: int) -> 
     """The kernel's action; None if the message waits for its next attempt, and only has to be seen now."""
     if planned.was_waiting:
         return None
-    return partial(_retry, queue, group, now_us)
-
-
-def _retry(queue: BoxQueue, group: str, now_us: int, state: State) -> Outcome:
-    return actions.retry(queue.declared.policy_of(group), state, now_us, group)
+    return lambda state: actions.retry(queue.declared.policy_of(group), state, now_us, group)
 
 
 def _logged(planned: Sequence[PlannedRetry]) -> dict[str, object]:
@@ -295,14 +296,10 @@ def _why_not(one: ExportedMessage, view: GroupView | None, stopping: Stopping | 
     try:
         require_of(view, Action.RETRY)
     except ActionRefused as error:
-        return _said(error)
+        return why_refused(error)
     if stopping is None or one.entry_id not in stopping.entry_ids:
         return f"message {one.message_id!r} is not the one that stops the group"
     return None
-
-
-def _said(error: UsageError) -> str:
-    return f"{error.what}{f' ({error.remedy})' if error.remedy else ''}"
 
 
 # ---- what an edit changes
@@ -367,7 +364,6 @@ def _edit(
 
 
 def _differing(before: Mapping[str, Property], after: Mapping[str, Property]) -> list[str]:
-    """The names of properties that differ, sorted."""
     missing = object()
     names = before.keys() | after.keys()
     return sorted(name for name in names if before.get(name, missing) != after.get(name, missing))

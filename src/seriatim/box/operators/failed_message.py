@@ -1,6 +1,7 @@
-"""The failed message of a faulted group: retry it, edit its body, or make it a dead letter.
+"""Messages that stopped: retry them, edit their bodies, or make them dead letters.
 
-The caller holds the group's lock. The kernel changes the group's state.
+A failed message stops its group, whose lock the caller holds; the kernel changes the group's state. In an `Unordered` queue a message stops
+itself alone: it is postponed, waits for an attempt or, with a gate, is faulted.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import dataclass, replace
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import context_of, dialog_of
 from seriatim.box.publishing.batch import distinct
 from seriatim.errors import UsageError
 from seriatim.kernel.values.outcome import REASONS, Reason
@@ -76,7 +76,6 @@ def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) 
 
 
 def see_now(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> None:
-    """Allow messages to be handed out at once."""
     transaction.do("see_now", of_queue=queue.queue_id, of_entries=list(entry_ids))
 
 
@@ -131,3 +130,51 @@ def set_dead_each(transaction: Transaction, queue: BoxQueue, stopping: Mapping[s
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
     }  # fmt: skip
     transaction.do("set_dead_each", **parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedMessage:
+    entry_id: int
+    group: str
+    message_id: str
+    #: Whether it failed for good; otherwise it is postponed, or waits for its next attempt.
+    is_faulted: bool
+    type: str
+    content_type: str | None
+    #: Its properties as the box stores them; None for a role that doesn't see them.
+    context: str | None
+    property_types: Mapping[str, str] | None
+
+    def failed(self) -> FailedMessage:
+        message = Message(
+            message_id=self.message_id,
+            type=self.type,
+            content_type=self.content_type,
+            context=context_of(self.context or "{}", self.property_types),
+            body=b"",
+        )
+        return FailedMessage(message, [self.entry_id], not self.is_faulted)
+
+
+def stopped_messages(
+    transaction: Transaction,
+    queue: BoxQueue,
+    *,
+    message_ids: Sequence[str] | None = None,
+    entry_ids: Sequence[int] | None = None,
+) -> list[StoppedMessage]:
+    """The messages of a queue that stop themselves alone: those with these ids, or with these entries; or all that are faulted."""
+    parameters = {
+        "queue_id": queue.queue_id,
+        "message_ids": None if message_ids is None else list(message_ids),
+        "entry_ids": None if entry_ids is None else list(entry_ids),
+    }
+    return transaction.rows("messages_to_retry", StoppedMessage, **parameters)
+
+
+def retry_now(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> frozenset[int]:
+    """Allow stopped messages to be handed out at once; returns those of which that was still true."""
+    done = transaction.value("retry_messages", of_queue=queue.queue_id, of_entries=list(entry_ids))
+    if done:
+        transaction.do("call_all_waiters", of_queues=[queue.queue_id])
+    return frozenset(done)

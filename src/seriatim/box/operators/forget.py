@@ -10,7 +10,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.turns.group_row import fresh_row
+from seriatim.box.turns.turn_rows import fresh_row
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.box.views.instances import InstanceFilter, instances_of

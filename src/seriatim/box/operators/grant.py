@@ -127,7 +127,7 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
     transaction.do("lock_definitions")
     named = _named(transaction, rights)
     has_rights = role in {one.role for one in grants(transaction)}
-    if not has_rights and (rights or not _is_let_in(transaction, role)):
+    if not has_rights and (rights or transaction.rows("is_let_in", role=role) != [(True,)]):
         raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
     transaction.do("revoke", role=role, all_of_them=not rights, **named)
     transaction.do("shut_out", role=role)
@@ -136,13 +136,7 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
 
 
 def grants(transaction: Transaction) -> list[Grant]:
-    """The rights of all roles, by role."""
     return transaction.rows("grants", Grant)
-
-
-def _is_let_in(transaction: Transaction, role: str) -> bool:
-    """Whether a role may use the schema, with or without rights on queues."""
-    return transaction.rows("is_let_in", role=role) == [(True,)]
 
 
 def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:

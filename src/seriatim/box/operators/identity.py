@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.dialogs.transmission import transmit
+from seriatim.box.dialogs.clock import transmit
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 
@@ -76,11 +76,6 @@ def new_id(transaction: Transaction, by: Operator) -> NewIdentity:
     }  # fmt: skip
     log(transaction, by, "new box id", queue=None, group=None, details=details | _moved(before))
     return NewIdentity(lives.box_id, former, gone.messages, gone.dialogs)
-
-
-def forget_identity(transaction: Transaction) -> None:
-    """Take its id from a box that becomes a template: each copy takes one of its own when it is first opened."""
-    transaction.do("forget_identity")
 
 
 def _moved(before: BoxIdentity | None) -> dict[str, object]:

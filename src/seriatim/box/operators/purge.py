@@ -36,6 +36,12 @@ _DAY = timedelta(days=1)
 #: A key whose message is gone stays so long, because it is likely to be taken again.
 _KEY_AGE = timedelta(hours=1)
 
+#: What is kept for some time: the error where none is given, and an example.
+_KEPT = {
+    "message_ids": ("message ids have to be remembered for some time", 'such as "7d"'),
+    "faults": ("faults have to be kept for some time", 'such as "30d"'),
+    "events": ("events have to be kept for some time", 'such as "30d"'),
+}
 #: Called after each batch with what is done so far.
 Progress = Callable[["Purged"], None]
 
@@ -124,15 +130,15 @@ def purgeable(
 ) -> Purgeable:
     """Count the rows that `run` with these arguments would delete; changes nothing."""
     with access.transaction() as transaction:
-        moment, remembered, _, kept, told = _keeping(transaction)
-        moment = now or moment
-        befores = _befores(transaction, queue, _period(older_than), moment, kept)
+        keeping = transaction.one("keeping")
+        moment = now or keeping.moment
+        befores = _befores(transaction, queue, _period(older_than), moment, keeping.faults_for)
         parameters = {
             "queue_ids": list(befores),
             "befores": list(befores.values()),
-            "ids_before": moment - remembered,
-            "faults_before": moment - kept,
-            "events_before": moment - told,
+            "ids_before": moment - keeping.message_ids_for,
+            "faults_before": moment - keeping.faults_for,
+            "events_before": moment - keeping.events_for,
         }
         found = transaction.one("purgeable", Purgeable, **parameters)
         groups, definitions = 0, access.known.current(transaction)
@@ -143,29 +149,14 @@ def purgeable(
         return replace(found, groups=groups)
 
 
-def keep_message_ids(access: Access, period: float | str) -> None:
-    """Set the shortest time for which a repeated message is recognised: seconds, or ``"7d"``."""
+def keep(access: Access, what: str, period: float | str) -> None:
+    """Set how long something of `_KEPT` is kept: seconds, or ``"30d"``."""
     wanted = _period(period)
-    if not wanted:
-        raise UsageError("message ids have to be remembered for some time", remedy='such as "7d"')
+    if wanted is None or (what == "message_ids" and not wanted):
+        problem, remedy = _KEPT[what]
+        raise UsageError(problem, remedy=remedy)
     with access.transaction() as transaction:
-        transaction.do("keep_message_ids", period=wanted)
-
-
-def keep_faults(access: Access, period: float | str) -> None:
-    """Set how long faults are kept: seconds, or ``"30d"``. A present message keeps its newest fault."""
-    if (wanted := _period(period)) is None:
-        raise UsageError("faults have to be kept for some time", remedy='such as "30d"')
-    with access.transaction() as transaction:
-        transaction.do("keep_faults", period=wanted)
-
-
-def keep_events(access: Access, period: float | str) -> None:
-    """Set how long events are kept: seconds, or ``"30d"``."""
-    if (wanted := _period(period)) is None:
-        raise UsageError("events have to be kept for some time", remedy='such as "30d"')
-    with access.transaction() as transaction:
-        transaction.do("keep_events", period=wanted)
+        transaction.do("keep", **dict.fromkeys(_KEPT) | {what: wanted})
 
 
 class _CleanUp:
@@ -180,32 +171,45 @@ class _CleanUp:
     ) -> Purged:
         """Do all steps, in the order in which each frees rows for the next."""
         with self._access.transaction() as transaction:
-            moment, remembered, swept, kept, told = _keeping(transaction)
-            moment = now or moment
-            befores = _befores(transaction, queue, older_than, moment, kept)
+            keeping = transaction.one("keeping")
+            moment = now or keeping.moment
+            befores = _befores(transaction, queue, older_than, moment, keeping.faults_for)
             expired = _expired(transaction, queue, moment) if forget_expired else []
             transaction.do("sample")
+        ids_before, events_before = moment - keeping.message_ids_for, moment - keeping.events_for
         self._add_days(moment)
-        steps: tuple[Callable[[], None], ...] = (
-            lambda: self._days(befores, moment, only=queue is not None),
-            lambda: self._history(befores),
-            lambda: self._requests(moment),
-            self._parts,
-            self._messages,
-            lambda: self._message_ids(moment - remembered),
-            lambda: self._region_numbers(moment - remembered),
-            lambda: self._unique_keys(moment - _KEY_AGE),
-            lambda: self._tickets(swept),
-            self._places,
-            lambda: self._groups(expired),
-            lambda: self._faults(moment - kept),
-            lambda: self._events(moment - told),
-            lambda: self._bulk_operations(moment - told),
-            self._rest,
-        )
-        for step in steps:
-            step()
+        self._days(befores, moment, only=queue is not None)
+        for queue_id, before in befores.items():
+            self._delete("purge_history", queue_id=queue_id, since=_LONG_AGO, before=before)
+        self._delete("purge_requests", before=moment)
+        self._parts()
+        self._delete("purge_messages", after=0)
+        self._delete("purge_message_ids", since=_LONG_AGO, before=ids_before)
+        self._delete("purge_region_numbers", before=ids_before)
+        self._delete("purge_unique_keys", before=moment - _KEY_AGE)
+        self._tickets(keeping.swept_through)
+        self._delete("purge_dispensed")
+        # Runs of place numbers that nobody counts on from any more.
+        self._delete("purge_places", queue_id=0, group_key="", first=0)
+        self._groups(expired)
+        self._delete("purge_faults", after=0, before=moment - keeping.faults_for)
+        self._delete("purge_events", after=0, before=events_before)
+        self._delete("purge_bulk_operations", to_the_last=True, before=events_before)
+        self._rest()
         return self._purged
+
+    def _delete(self, statement: str, *, to_the_last: bool = False, **given: Any) -> None:
+        """Delete batch after batch, until one isn't full, or `to_the_last`, until there is nothing to look at. A statement returns by their
+        names the fields of `Purged` that grow; the parameters that say where the next batch begins; and at how many rows it has `looked`,
+        where that isn't the number of deleted ones.
+        """
+        while self._goes_on():
+            found = self._row(statement, **given)._asdict()
+            given |= {name: found.pop(name) for name in given.keys() & found.keys()}
+            looked = found.pop("looked", None)
+            self._count(**found)
+            if (sum(found.values()) if looked is None else looked) < (1 if to_the_last else _BATCH):
+                return
 
     def _parts(self) -> None:
         """Delete what tasks of pipelines have staged, and no batch contains."""
@@ -213,53 +217,6 @@ class _CleanUp:
             # Those of no writer: the old ones.
             for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
                 transaction.do("drop_parts", part_ids=[part_id])
-
-    def _messages(self) -> None:
-        after = 0
-        while self._goes_on():
-            looked, after, messages, octets = self._row("purge_messages", after=after)
-            self._count(messages=messages, message_bytes=octets)
-            if looked < _BATCH:
-                return
-
-    def _history(self, befores: dict[int, datetime]) -> None:
-        for queue_id, before in befores.items():
-            since = _LONG_AGO
-            while self._goes_on():
-                entries, through = self._row("purge_history", queue_id=queue_id, since=since, before=before)
-                self._count(history=entries)
-                if entries < _BATCH:
-                    break
-                since = through
-
-    def _message_ids(self, before: datetime) -> None:
-        since = _LONG_AGO
-        while self._goes_on():
-            ids, through = self._row("purge_message_ids", since=since, before=before)
-            self._count(message_ids=ids)
-            if ids < _BATCH:
-                return
-            since = through
-
-    def _requests(self, before: datetime) -> None:
-        while self._goes_on():
-            (requests,) = self._row("purge_requests", before=before)
-            self._count(requests=requests)
-            if requests < _BATCH:
-                return
-
-    def _region_numbers(self, before: datetime) -> None:
-        while self._goes_on():
-            (numbers,) = self._row("purge_region_numbers", before=before)
-            self._count(region_numbers=numbers)
-            if numbers < _BATCH:
-                return
-
-    def _unique_keys(self, before: datetime) -> None:
-        while self._goes_on():
-            with self._transaction() as transaction:
-                if transaction.do("purge_unique_keys", before=before, at_most=_BATCH) < _BATCH:
-                    return
 
     def _tickets(self, begun: int) -> None:
         """Delete rows of numbers, once around from where the last run stopped."""
@@ -270,21 +227,6 @@ class _CleanUp:
             if around and (through == 0 or through >= begun > 0):
                 break
             around = around or through == 0
-        while self._goes_on():
-            (tickets,) = self._row("purge_dispensed")
-            self._count(tickets=tickets)
-            if tickets < _BATCH:
-                return
-
-    def _places(self) -> None:
-        """Delete the runs of place numbers that nobody counts on from any more."""
-        after = {"queue_id": 0, "group_key": "", "first": 0}
-        while self._goes_on():
-            looked, *through, places = self._row("purge_places", **after)
-            self._count(places=places)
-            if looked < _BATCH:
-                return
-            after = dict(zip(after, through, strict=True))
 
     def _groups(self, expired: Sequence[tuple[BoxQueue, datetime]]) -> None:
         for queue, before in expired:
@@ -300,29 +242,6 @@ class _CleanUp:
                 by = Operator("clean-up", f"idle since {before.isoformat(' ', 'seconds')}")
                 with self._transaction() as transaction:
                     log(transaction, by, "forget", queue=queue.declared.name, group=None, details={"groups": forgotten})
-
-    def _faults(self, before: datetime) -> None:
-        after = 0
-        while self._goes_on():
-            looked, after, faults = self._row("purge_faults", after=after, before=before)
-            self._count(faults=faults)
-            if looked < _BATCH:
-                return
-
-    def _events(self, before: datetime) -> None:
-        after = 0
-        while self._goes_on():
-            looked, after, events = self._row("purge_events", after=after, before=before)
-            self._count(events=events)
-            if looked < _BATCH:
-                return
-
-    def _bulk_operations(self, before: datetime) -> None:
-        while self._goes_on():
-            looked, operations = self._row("purge_bulk_operations", before=before)
-            self._count(bulk_operations=operations)
-            if not looked:
-                return
 
     def _rest(self) -> None:
         if self._goes_on():
@@ -438,11 +357,6 @@ def _period(value: float | str | None) -> timedelta | None:
     if not 0 <= period <= LONGEST_DAYS * micros("1d"):
         raise UsageError(f"a period can't be {shown(value)}", remedy=f"from 0 to {LONGEST_DAYS:,} days")
     return timedelta(microseconds=period)
-
-
-def _keeping(transaction: Transaction) -> tuple[datetime, timedelta, int, timedelta, timedelta]:
-    moment, remembered, swept, kept, told = transaction.one("keeping")
-    return moment, remembered, swept, kept, told
 
 
 def _history_queues(transaction: Transaction) -> list[int]:

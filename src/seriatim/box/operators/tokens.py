@@ -100,10 +100,6 @@ def revoke(transaction: Transaction, name: str) -> None:
         raise NotFound(f"there is no token {name!r}", remedy="seriatim token list")
 
 
-def tokens(transaction: Transaction) -> list[Token]:
-    return transaction.rows("tokens", Token)
-
-
 def find(transaction: Transaction, token: str) -> KnownToken | None:
     """The token that a caller has; None: there is none, or not any more."""
     return transaction.maybe("find_token", KnownToken, hash_body=_hash(token))

@@ -65,7 +65,7 @@ class DialogStaging(Staging):
             raise UsageError("there is no key for the dialogs", remedy="name the column that has it")
         super().__init__(dsn, schema, incoming=incoming, fence=fence)
         self._speaker = speaker
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             self._check_services(self._access.known.current(transaction))
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
@@ -74,7 +74,7 @@ class DialogStaging(Staging):
         judged: int | None = None
         before = 0
         while True:
-            with self._transaction() as transaction:
+            with self._access.transaction() as transaction:
                 last = self._lock_writer(transaction, writer)
                 if batch <= last:
                     transaction.do("drop_parts", part_ids=part_ids)
@@ -92,7 +92,7 @@ class DialogStaging(Staging):
                     messages += unsent
                     if unsent:
                         transaction.notice(KeptOut())
-                    stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
+                    stray = transaction.rows("stray_parts", writer=writer, batch=batch)
                     if stray:
                         transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
                 named = {"writer": writer, "batch": batch if is_whole else last, "version": definitions.version}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -23,9 +23,8 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.gate_checks import way_refused
-from seriatim.box.dialogs.clock import fire_due
-from seriatim.box.dialogs.transmission import transmit_to
-from seriatim.box.faults.expired_leases import reap
+from seriatim.box.dialogs.clock import fire_due, transmit_to
+from seriatim.box.faults.lost_turns import reap
 from seriatim.box.pipelines.arrow_rows import batches_of, own_names
 from seriatim.box.pipelines.batch_check import fail_invalid
 from seriatim.box.pipelines.copied import rows_of
@@ -98,7 +97,7 @@ class PipelineFeed(Closing):
         """
         if self._service is not None:
             return dict(DIALOG)
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             types = self._access.known.current(transaction).types
         properties = dict(sorted(item for kind in types.values() for item in declared(kind).items()))
         reserved = {name.casefold() for name in own_names()}
@@ -119,7 +118,7 @@ class PipelineFeed(Closing):
         self._refresh()
         reader, batch = self._claimed(reader, batch)
         queue = self._queue()
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             newest, done = self._batches(transaction, reader)
             if batch > done:
                 self._done(transaction, reader, batch)
@@ -132,12 +131,12 @@ class PipelineFeed(Closing):
                 self._reap(queue)
                 self._route()
                 self._fill(reader, newest, _MOST if at_most is None else at_most)
-            with self._transaction() as transaction:
+            with self._access.transaction() as transaction:
                 self._batches(transaction, reader)
                 if not self._count(transaction, batch, newest):
                     return reader, batch, 0
                 transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             return reader, newest, self._count(transaction, batch, newest)
 
     def waiting(self) -> int:
@@ -146,14 +145,14 @@ class PipelineFeed(Closing):
         if queue.serves:
             self._look(queue)
         self._route()
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             return int(self._run(transaction, "waiting_in_queue")[0].messages)
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """Cut the messages of some batches into parts of whole groups."""
         self._claimed(reader, after)
         name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             messages = self._count(transaction, after, through)
             return self._cut(transaction, name, messages, after=after, through=through)
 
@@ -168,14 +167,14 @@ class PipelineFeed(Closing):
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             self._done(transaction, reader, through)
 
     # ---- the present content
 
     def parts_now(self) -> list[Part]:
         """Cut the present content of the queue or the spool into parts."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             name = "spool_bounds" if self._name is None else "entry_bounds"
             return self._cut(transaction, name, _PART_MESSAGES * 8)
 
@@ -197,19 +196,19 @@ class PipelineFeed(Closing):
 
     def _look(self, queue: BoxQueue) -> None:
         """Fire due timers and lifetimes of dialogs, and deliver dialog messages that waited for room."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             apart = SeparateTransaction(transaction, is_free=True)
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
 
     def _reap(self, queue: BoxQueue) -> None:
         """Look again at groups at which a turn has failed."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
 
     def _route(self) -> bool:
         """Route messages that were published through SQL; later messages aren't judged before. Return False if the role may not route."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             waits = is_unrouted(transaction)
         if waits:
             route_pending(self._access)
@@ -220,14 +219,14 @@ class PipelineFeed(Closing):
         pace = _Pace(self._queue().declared.policy)
         while left > 0:
             try:
-                with self._transaction() as transaction:
+                with self._access.transaction() as transaction:
                     self._batches(transaction, reader)
                     count = self._take(transaction, batch, left, pace)
             except Exception as error:
                 queue = self._queue()
                 if not queue.has_groups or not is_of_turn(error, self._access.place):
                     raise
-                if not set_failing_apart(self._transaction, queue, self._locked):
+                if not set_failing_apart(self._access.transaction, queue, self._locked):
                     raise
                 continue
             if not count:
@@ -268,7 +267,6 @@ class PipelineFeed(Closing):
         return len(entry_ids) or -1
 
     def _locked(self, transaction: Transaction, most: int) -> LockedGroups:
-        """Lock the next groups."""
         return LockedGroups(*self._run(transaction, "lock_many", how_many=most)[0])
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
@@ -279,7 +277,7 @@ class PipelineFeed(Closing):
                 f"queue {queue.name!r} puts each type in order by itself, which a pipeline doesn't",
                 remedy="give the pipeline a queue without by_type",
             )
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             if mine != self._reader:
                 owner = transaction.value(
                     "claim_queue",
@@ -360,7 +358,7 @@ class PipelineFeed(Closing):
     ) -> Iterator[pa.RecordBatch]:
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
         # COPY ends before its transaction does, also after an error.
-        with self._transaction() as transaction, closing(transaction.copied(name, **parameters)) as blocks:
+        with self._access.transaction() as transaction, closing(transaction.copied(name, **parameters)) as blocks:
             if "batch" in named:
                 # The index has the order, and a part costs what it has, whatever the batch has.
                 transaction.do("plan_by_index")
@@ -375,7 +373,7 @@ class PipelineFeed(Closing):
 
     def _after(self, after: int, through: int) -> int | None:
         """The first batch of some that has messages."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             found: int | None = self._run(transaction, "next_batch", after=after, through=through)[0].batch
             return found
 
@@ -389,7 +387,7 @@ class PipelineFeed(Closing):
         return {"queue_id": queue.queue_id, "ordered": queue.has_groups, **named}
 
     def _queue_of(self, service: str) -> str:
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             services = self._access.known.current(transaction).services
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
@@ -406,7 +404,7 @@ class PipelineFeed(Closing):
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…")')
         known = self._access.known
         if self._name not in known.definitions.queues:
-            with self._transaction() as transaction:
+            with self._access.transaction() as transaction:
                 known.read(transaction).queue(self._name)
         if (way := known.definitions.ways.get(self._name)) is not None:
             raise way_refused(self._name, way)
@@ -415,11 +413,8 @@ class PipelineFeed(Closing):
         return bound
 
     def _refresh(self) -> None:
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             self._access.known.current(transaction)
-
-    def _transaction(self) -> AbstractContextManager[Transaction]:
-        return self._access.transaction()
 
 
 class _Pace:

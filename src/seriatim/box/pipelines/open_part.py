@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.entries import Entries
 from seriatim.box.pipelines.copied import BEGIN, END, Field, written
+from seriatim.box.postgres.array_text import numbers_in
 from seriatim.box.postgres.statements import statement
 from seriatim.kernel.values.columns import Ints
 
@@ -175,10 +176,10 @@ def message_columns(columns: Mapping[str, Any]) -> MessageColumns:
 
 
 def entry_columns(entries: Entries) -> EntryColumns:
-    subscriptions = {text: array_of(_numbers(text)) for text in set(entries.subscriptions)}
+    subscriptions = {text: array_of(numbers_in(text)) for text in set(entries.subscriptions)}
     meanings: Field = None
     if entries.meanings is not None:
-        means = [None if one is None else array_of(_numbers(one), _INT8) for one in entries.meanings]
+        means = [None if one is None else array_of(numbers_in(one), _INT8) for one in entries.meanings]
         meanings = pa.array(means, pa.large_binary())
     return EntryColumns(
         np.array(entries.places, np.int64), np.array(entries.queue_ids, np.int32), _text(entries.groups),
@@ -196,8 +197,3 @@ def _jsonb(values: Iterable[str | None]) -> pa.Array:
     return pc.binary_join_element_wise(
         pa.scalar(AS_JSONB, pa.large_binary()), _text(values).cast(pa.large_binary()), pa.scalar(b"", pa.large_binary())
     )
-
-
-def _numbers(text: str) -> list[int]:
-    """Parse PostgreSQL's text of an array of numbers."""
-    return [int(number) for number in text[1:-1].split(",") if number]

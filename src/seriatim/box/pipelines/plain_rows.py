@@ -59,8 +59,6 @@ def plain_columns(
 
 
 class _Rows:
-    """Rows, with the columns that have values."""
-
     def __init__(self, rows: pa.RecordBatch, incoming: Incoming, router: Router, queue: BoxQueue | None) -> None:
         self._n = len(rows)
         self._incoming = incoming
@@ -263,7 +261,6 @@ def _fits(column: pa.Array, kind: str | None) -> bool:
 
 
 def _quoted(column: pa.Array) -> pa.Array:
-    """Texts as JSON."""
     if pc.any(pc.match_substring_regex(column, _ESCAPED)).as_py():
         return pa.array([None if text is None else encode_basestring(text) for text in column.to_pylist()], _TEXT)
     return _joined('"', column, '"')

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -49,7 +48,6 @@ _PORTION = 5_000
 _MADE_UP = UUID("5e21a711-0000-5000-8000-000000000001")
 #: How long a batch waits for room, and the shortest and longest pause between two looks: a look may read all of it.
 _PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.05, 1.0
-#: The log of the process that runs the query; for Spark's data source that is the driver's standard error.
 
 #: A part that is staged: its id, and how many messages it has.
 StagedPart = tuple[int, int]
@@ -81,16 +79,16 @@ class Staging(Closing):
         self._incoming = incoming or Incoming()
         self._routers: dict[int, Router] = {}
         if queue is not None:
-            with self._transaction() as transaction:
+            with self._access.transaction() as transaction:
                 self._access.known.current(transaction).queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
         """Stage a part. An invalid row is staged as an unrouted message, with the reason."""
         of_part = f"{writer}\0{batch}\0{number}"
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             definitions = self._access.known.current(transaction)
             named = {"writer": writer, "batch": batch, "number": number, "version": definitions.version}
-            (part_id,) = self._run(transaction, "begin_part", **named)[0]
+            (part_id,) = transaction.rows("begin_part", **named)[0]
             part = OpenPart(transaction, part_id, number)
             for table in rows:
                 for begin in range(0, len(table), _PORTION):
@@ -104,7 +102,7 @@ class Staging(Closing):
         """Publish the parts of a batch, in their order; does nothing if the batch is in the box already."""
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             last = self._lock_writer(transaction, writer)
             if batch <= last:
                 transaction.do("drop_parts", part_ids=part_ids)
@@ -117,7 +115,7 @@ class Staging(Closing):
             transaction.notice(KeptOut())
             version = definitions.version
             transaction.do("record_batch", writer=writer, batch=batch, version=version, messages=messages)
-            stray = self._run(transaction, "stray_parts", writer=writer, batch=batch)
+            stray = transaction.rows("stray_parts", writer=writer, batch=batch)
             if stray:
                 transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
@@ -125,7 +123,7 @@ class Staging(Closing):
     def _lock_writer(self, transaction: Transaction, writer: str) -> int:
         """Lock a writer; return its last batch in the box."""
         transaction.do("add_writer", writer=writer, fence=self._fence)
-        last, fence = self._run(transaction, "lock_writer", writer=writer)[0]
+        last, fence = transaction.rows("lock_writer", writer=writer)[0]
         if fence > self._fence:
             raise CheckpointMismatch(
                 "a later run of this pipeline has taken over",
@@ -138,7 +136,7 @@ class Staging(Closing):
         """Wait, outside a transaction, until no queue of the batch is full; the batch may be in the box already."""
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
-            with self._transaction() as transaction:
+            with self._access.transaction() as transaction:
                 definitions = self._access.known.current(transaction)
                 if not definitions.limited or self._is_done(transaction, writer, batch):
                     return
@@ -158,12 +156,12 @@ class Staging(Closing):
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
-        last = self._run(transaction, "last_batch", writer=writer)
+        last = transaction.rows("last_batch", writer=writer)
         return bool(last) and batch <= last[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Delete parts that no batch contains. Merged parts don't exist any more."""
-        with self._transaction() as transaction:
+        with self._access.transaction() as transaction:
             transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
@@ -178,7 +176,7 @@ class Staging(Closing):
     def _whole(self, transaction: Transaction, parts: Sequence[StagedPart]) -> list[Any]:
         """Check that all parts exist and are whole; return them."""
         part_ids = [part_id for part_id, _ in parts]
-        found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
+        found = {row.part_id: row for row in transaction.rows("staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
             part = found.get(part_id)
             if part is None or not (messages == part.messages and part.is_whole):
@@ -193,12 +191,8 @@ class Staging(Closing):
         """Route a part again, because the definitions have changed since it was staged."""
         transaction, staged = part.transaction, list[Any]()
         transaction.do("unstore_parts", of_parts=[part.part_id])
-        while rows := self._run(
-            transaction,
-            "staged_messages",
-            part_id=part.part_id,
-            after=staged[-1].place if staged else -1,
-            at_most=_PORTION,
+        while rows := transaction.rows(
+            "staged_messages", part_id=part.part_id, after=staged[-1].place if staged else -1, at_most=_PORTION
         ):
             staged += rows
         transaction.do("empty_part", part_id=part.part_id)
@@ -235,7 +229,6 @@ class Staging(Closing):
         self._add(part, messages_of(rows, self._incoming, made_up), definitions)
 
     def _add(self, part: OpenPart, placed: PartRows, definitions: Definitions) -> None:
-        """Route messages, and stage them."""
         routed = self._routed(part.transaction, placed, definitions)
         messages = message_columns(parameters_of(routed, 0, len(placed.messages)))
         part.add(messages, entry_columns(routed.entries))
@@ -313,12 +306,6 @@ class Staging(Closing):
         groups = [None if why else key for key, why in zip(keys, reasons, strict=True)]
         problems = [REASONS[why] if why else None for why in reasons]
         return replace(entries, groups=groups, sequences=sequences, problems=problems)
-
-    def _run(self, transaction: Transaction, name: str, **named: Any) -> list[Any]:
-        return transaction.rows(name, **named)
-
-    def _transaction(self) -> AbstractContextManager[Transaction]:
-        return self._access.transaction()
 
 
 def _made_up(of_part: str, before: int, place: int) -> str:

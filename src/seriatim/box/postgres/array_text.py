@@ -1,4 +1,4 @@
-"""Write a column of values as a PostgreSQL array literal.
+"""PostgreSQL's array literals: columns of values are written as such, and numbers read.
 
 The driver checks each value of a list in Python, more than once; a column joined here takes a sixth of that time.
 """
@@ -26,6 +26,10 @@ def numbers(values: Iterable[int | bool | None]) -> str:
 def texts(values: Iterable[str | None]) -> str:
     """Texts, as the text of an array; None is NULL."""
     return "{" + ",".join(["NULL" if value is None else _quoted(value) for value in values]) + "}"
+
+
+def numbers_in(text: str) -> list[int]:
+    return [int(number) for number in text[1:-1].split(",") if number]
 
 
 def _column(values: list[Any]) -> Any:

@@ -24,7 +24,7 @@ from seriatim.box.postgres.replacement import Replacement
 from seriatim.box.postgres.routines import checksum, of_tables, routines, rules
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema, template, with_constants
-from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch
+from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch, SeriatimError
 
 LEAST_POSTGRESQL = 16
 _PACKAGE = "seriatim.box.postgres"
@@ -35,6 +35,7 @@ _FORMER = 89
 _FORMER_CHECKSUM = "d2f5e086bde1a484dd2addcfcfadd520efea44eb34229558b97f1dd847326790"
 _FORMER_COMMIT = "8473f540"
 _SHOWN = 5
+_PATIENCE_S = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +261,27 @@ def _check_server(connection: psycopg.Connection) -> None:
         raise EnvironmentProblem(
             f"PostgreSQL {version} is too old for a message box", remedy=f"use {LEAST_POSTGRESQL} or newer"
         )
+
+
+class BoxVersion:
+    __slots__ = ("__weakref__", "_dsn", "_found", "_schema")
+
+    def __init__(self, dsn: str, schema: str, applied: Applied | None) -> None:
+        self._dsn, self._schema, self._found = dsn, schema, applied
+
+    def changed_to(self) -> str | None:
+        """Return the box's present state in words; None: it is unchanged, or can't be read now. Makes a separate connection."""
+        if self._found is None:
+            return None
+        try:
+            with psycopg.connect(self._dsn, connect_timeout=_PATIENCE_S) as connection:
+                now = find(Statements(connection, self._schema))
+        except (psycopg.Error, SeriatimError):
+            return None
+        if now is None or (
+            now.function_sets[-1:] == self._found.function_sets[-1:] and now.version == self._found.version
+        ):
+            return None
+        if now.version != self._found.version:
+            return f"it has version {now.version}, and had {self._found.version} when this process opened it"
+        return f"its functions are others of version {now.version} than when this process opened it"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Protocol
 from weakref import WeakSet
 
@@ -123,9 +122,7 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
     def __enter__(self) -> None:
         """Do nothing."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, UnicodeEncodeError):  # of the driver's, too: it sends no half of a surrogate pair
             problem = f"{error.object!r:.80} is no text that PostgreSQL can keep"
             raise UsageError(

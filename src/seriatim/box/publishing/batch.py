@@ -17,7 +17,7 @@ import numpy as np
 from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.definitions.route import Routed
-from seriatim.box.publishing.awaited import may_be_reply
+from seriatim.box.publishing.slips import may_be_reply
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
@@ -89,7 +89,6 @@ def _no_message(message: object) -> Misuse:
 
 
 def check_size(message: Message) -> None:
-    """Check that a message isn't too large."""
     if (size := _size(message)) > MOST_BODY_BYTES:
         raise UsageError(
             f"the body of message {message.message_id} has {size:,} bytes"

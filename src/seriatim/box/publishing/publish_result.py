@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seriatim.box.definitions.definition import Definitions
@@ -18,28 +18,33 @@ def _queues_of(
     ids: Sequence[str], entries: Entries, definitions: Definitions, *, own: bool = False
 ) -> dict[str, tuple[str, ...]]:
     """The names of the queues of each message, sorted. `own`: without those to which only subscriptions of roles lead."""
-    router = router_of(definitions)
-    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     queues_by_id: dict[str, list[str]] = {id_: [] for id_ in ids}
-    for place, queue_id, problem, by in zip(
-        entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
-    ):
-        if problem is None and place < len(ids) and not (own and router.is_roles_own(by)):
-            queues_by_id[ids[place]].append(names[queue_id])
+    for id_, queue, problem, is_roles_own in _entered(ids, entries, definitions):
+        if problem is None and not (own and is_roles_own):
+            queues_by_id[id_].append(queue)
     return {id_: tuple(sorted(queues)) for id_, queues in queues_by_id.items()}
 
 
 def _invalid_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, dict[str, str]]:
     """Return the messages that are invalid in queues: the reason, by queue. The publisher doesn't see subscriptions of roles."""
-    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
-    router = router_of(definitions)
     invalid: dict[str, dict[str, str]] = {}
+    for id_, queue, problem, is_roles_own in _entered(ids, entries, definitions):
+        if problem is not None and not is_roles_own:
+            invalid.setdefault(id_, {})[queue] = problem
+    return invalid
+
+
+def _entered(
+    ids: Sequence[str], entries: Entries, definitions: Definitions
+) -> Iterator[tuple[str, str, str | None, bool]]:
+    """Yield for each entry the id of its message, its queue, its problem, and whether only subscriptions of roles have led there."""
+    router = router_of(definitions)
+    names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     for place, queue_id, problem, by in zip(
         entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
     ):
-        if problem is not None and place < len(ids) and not router.is_roles_own(by):
-            invalid.setdefault(ids[place], {})[names[queue_id]] = problem
-    return invalid
+        if place < len(ids):
+            yield ids[place], names[queue_id], problem, router.is_roles_own(by)
 
 
 class Published(list[str]):
@@ -69,20 +74,8 @@ class Published(list[str]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without the definitions of the queues, and with the queues."""
-        state = (dict(self.queues), dict(self.invalid))
-        return (Published._rebuilt, (list(self), self.left_out, state, self.waiting))
-
-    @classmethod
-    def _rebuilt(
-        cls,
-        ids: list[str],
-        left_out: list[str],
-        state: tuple[dict[str, tuple[str, ...]], dict[str, dict[str, str]]],
-        waiting: Mapping[str, str],
-    ) -> Published:
-        published = cls(ids, left_out, (), waiting)
-        published._queues, published._invalid = state
-        return published
+        state = {"_queues": dict(self.queues), "_invalid": dict(self.invalid)}
+        return (Published, (list(self), self.left_out, (), self.waiting), (None, state))
 
     @property
     def queues(self) -> Mapping[str, tuple[str, ...]]:

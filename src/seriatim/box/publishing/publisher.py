@@ -20,7 +20,6 @@ from seriatim.box.definitions.unique import check_keys
 from seriatim.box.notice import KeptOut
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.awaited import with_awaited
 from seriatim.box.publishing.batch import (
     check_all,
     distinct,
@@ -33,7 +32,7 @@ from seriatim.box.publishing.batch import (
 )
 from seriatim.box.publishing.publish_result import Destinations, Published
 from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
-from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
+from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips, with_awaited
 from seriatim.box.traces import TRACES
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import micros
@@ -122,7 +121,6 @@ class Publisher:
     def _taken_in(
         self, transaction: Transaction, routed: Routed, runs: Sequence[tuple[int, int]], until: float
     ) -> Published:
-        """Take runs of messages in, one after another."""
         fresh, begun = self._fresh, 0
         ids = [message.message_id for message in self._given]
         own_ids = ids if len(ids) == len(fresh) else [message.message_id for message in fresh]
@@ -230,9 +228,7 @@ class Publisher:
 
     def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = router_of(definitions)
-        moment = None
-        if router.needs_time:
-            moment = transaction.value("moment")
+        moment = transaction.value("moment") if router.needs_time else None
         routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)

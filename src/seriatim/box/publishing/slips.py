@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from seriatim.box.connection.access import Access
+from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import Unrouted, shown
@@ -163,3 +163,27 @@ def _meant(written: object, known: Collection[str], noun: str) -> str:
     names = sorted(known)
     more = f" and {len(names) - _MOST_KNOWN:,} more" if len(names) > _MOST_KNOWN else ""
     return f"{noun}: {', '.join(names[:_MOST_KNOWN])}{more}"
+
+
+#: How the correlations begin that the box draws for requests.
+REQUEST = "request-"
+
+
+def may_be_reply(correlation: object) -> bool:
+    return isinstance(correlation, str) and correlation.startswith(REQUEST)
+
+
+def with_awaited(transaction: Transaction, routed: Routed) -> Routed:
+    """The same batch, with the messages noted that reach no queue, and are replies to open requests."""
+    messages, problems = routed.typed.messages, routed.typed.problems
+    wanted = set(routed.entries.places)
+    rows = [
+        row
+        for row in range(len(messages))
+        if row not in wanted and problems[row] is None and may_be_reply(messages[row].context.get("correlation_id"))
+    ]
+    if not rows:
+        return routed
+    correlations = [str(messages[row].context["correlation_id"]) for row in rows]
+    places = transaction.value("asked_for", correlations=correlations, types=[messages[row].type for row in rows])
+    return replace(routed, awaited=frozenset(rows[place - 1] for place in places))

@@ -6,6 +6,7 @@ judged.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,14 +14,14 @@ from itertools import groupby
 from typing import NamedTuple
 
 from seriatim.box.connection.access import Access, Begin, Transaction
+from seriatim.box.connection.queue_heads import SHORTEST_S, pause_s
+from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.definitions.correlation import Look, looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
-from seriatim.box.publishing.awaited import with_awaited
 from seriatim.box.publishing.batch import routing_of
-from seriatim.box.publishing.slips import has_slips, log_slips
-from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.publishing.slips import has_slips, log_slips, with_awaited
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Message
 
@@ -217,3 +218,31 @@ def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
     ]
     left = entries.take([at for at, row in enumerate(entries.places) if row not in wrong])
     return replace(routed, typed=replace(typed, messages=messages, problems=problems), entries=left)
+
+
+class SettledTransactions(NamedTuple):
+    """The transactions to search: messages of all others are routed."""
+
+    settled: str
+    #: And these earlier transactions, as the text of an array.
+    unsettled: str
+
+
+EVERYWHERE = SettledTransactions("0", "{}")
+
+
+def where_unrouted(transaction: Transaction) -> dict[str, str]:
+    """The parameters for the search for messages that wait to be routed. Routed rows stay in the index until vacuum, as in
+    `queue_heads.py`; but here no row may be missed, because no later message is judged before. So a connection remembers a set of
+    transactions: a later row belongs to one that hadn't ended when the set was read. It forgets them when it ends, because a server that
+    crashed or was replaced may use transaction numbers again.
+    """
+    if not isinstance(transaction.connection, OwnConnection) or transaction.connection.is_pooled:
+        return EVERYWHERE._asdict()
+    now = time.monotonic()
+    if transaction.connection.settled is None:
+        transaction.connection.settled = EVERYWHERE, now + SHORTEST_S
+    elif now >= transaction.connection.settled[1]:
+        settled, unsettled, took_us = transaction.one("settled")
+        transaction.connection.settled = SettledTransactions(settled, unsettled), time.monotonic() + pause_s(took_us)
+    return transaction.connection.settled[0]._asdict()

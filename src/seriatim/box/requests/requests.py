@@ -10,16 +10,15 @@ from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Access, Transaction
-from seriatim.box.connection.handling import is_handling
-from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.misuse import HANDLING, Misuse
 from seriatim.box.connection.round_trip import OwnConnection, commit_last, is_idle, rows_alone
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.messages.received import context_of
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.awaited import REQUEST
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
+from seriatim.box.publishing.slips import REQUEST
 from seriatim.errors import NotFound, RequestFailed, UsageError, shown
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.event_log import LOG
@@ -239,7 +238,7 @@ def replied(request_id: str, count: int | None, wait: float | str | None, asker:
 def _end_of(wait: float | str | None) -> float:
     """When a wait is over, on the monotonic clock. A handler, which has a transaction open, may not wait."""
     wait_s = 0.0 if wait is None else patience(wait)
-    if wait_s and is_handling():
+    if wait_s and HANDLING.get():
         raise Misuse(
             "a handler can't wait for a reply: its transaction, or its lease, would stay open",
             remedy="ask by tx.request, and handle the reply as a message of a queue",
@@ -263,7 +262,6 @@ def _awaited(wanted: Awaited, until: float, *, is_new: bool) -> Generator[Step, 
 
 
 def _publish(access: Access, request: Request) -> Pending:
-    """Publish a request in a transaction of its own."""
     with access.transaction() as transaction:
         return request.publish(transaction, request.message, by_itself=True)
 

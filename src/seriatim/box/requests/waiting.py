@@ -58,7 +58,6 @@ class RepliesThread(ListeningThread):
                 self._fresh.discard(caller)
 
     def wait(self, role: str | None, step: Wait) -> Found | None:
-        """Wait in the caller's thread."""
         with self.waiting(role, step.awaited) as caller, suppress(TimeoutError):
             return caller.result(step.seconds)
         return None

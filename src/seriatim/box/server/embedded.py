@@ -34,7 +34,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from seriatim.box.server import supervisor
 from seriatim.box.server.binaries import NEWEST, Binaries, Owner, find_binaries
 from seriatim.box.server.own_data import OwnData, Registry, new_id
-from seriatim.box.server.private_folder import PrivateFolder, is_private
+from seriatim.box.server.private_folder import PrivateFolder, closing_handle, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, NotFound, UntrustedData, UsageError
 from seriatim.pipeline.text.event_log import LOG
@@ -183,16 +183,13 @@ class EmbeddedServer:
             shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
         draft = f"data.new-{secrets.token_hex(8)}"
         os.mkdir(draft, 0o700, dir_fd=folder)
-        opened = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-        try:
+        with closing_handle(os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)) as opened:
             if maker is not None:
                 os.fchown(opened, maker.uid, maker.gid)
             self._fill(draft, opened, binaries.reachable_by(owner), maker)
             if owner is not None:
                 give(opened, owner)
             data_id, inode = new_id(), os.fstat(opened).st_ino
-        finally:
-            os.close(opened)
         own = OwnData(data_id, str(self._folder.path), inode, owner.uid if owner else os.geteuid())
         self._registry.note(own)
         self._folder.write(_ID, data_id)
@@ -271,8 +268,7 @@ def trust(folder: Path) -> bool:
                 where=str(folder),
                 remedy="end what has the box open, and try again",
             )
-        opened = os.open(_DATA, os.O_RDONLY | os.O_DIRECTORY, dir_fd=private.handle)
-        try:
+        with closing_handle(os.open(_DATA, os.O_RDONLY | os.O_DIRECTORY, dir_fd=private.handle)) as opened:
             status = os.fstat(opened)
             uid = status.st_uid
             if os.geteuid() == 0:
@@ -283,8 +279,6 @@ def trust(folder: Path) -> bool:
                     where=str(folder / _DATA),
                     remedy="copy them, so that the copy is yours",
                 )
-        finally:
-            os.close(opened)
         data_id = new_id()
         registry.note(OwnData(data_id, str(private.path), status.st_ino, uid))
         private.write(_ID, data_id)
@@ -341,17 +335,14 @@ def _is_supervised(folder: PrivateFolder) -> bool:
 
 def _given_by_root(data: int, registry: Registry, where: str) -> int:
     """Give data to a server user of their own, and return this user."""
-    handle = os.open("pg_tblspc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=data)
-    try:
-        with os.scandir(handle) as entries:
-            if any(entries):
-                raise EnvironmentProblem(
-                    "the data have tablespaces in other folders, which can't be given to the user of the server",
-                    where=where,
-                    remedy="load a dump of them into a new box",
-                )
-    finally:
-        os.close(handle)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    with closing_handle(os.open("pg_tblspc", flags, dir_fd=data)) as handle, os.scandir(handle) as entries:
+        if any(entries):
+            raise EnvironmentProblem(
+                "the data have tablespaces in other folders, which can't be given to the user of the server",
+                where=where,
+                remedy="load a dump of them into a new box",
+            )
     owner = new_owner({row.uid for row in registry.all()})
     give(data, owner)
     return owner.uid

@@ -37,8 +37,8 @@ class PrivateFolder:
             if make:
                 above.parent.mkdir(parents=True, exist_ok=True)
             with (
-                _closing(os.open(above.parent, _PASSED)) as outer,
-                _closing(_entered(outer, above, 0o755, make=make)) as inner,
+                closing_handle(os.open(above.parent, _PASSED)) as outer,
+                closing_handle(_entered(outer, above, 0o755, make=make)) as inner,
             ):
                 self.handle = _entered(inner, path, 0o700, make=make)
         except FileNotFoundError:
@@ -181,7 +181,7 @@ def _is_own_group(path: Path, gid: int) -> bool:
 
 
 @contextmanager
-def _closing(handle: int) -> Iterator[int]:
+def closing_handle(handle: int) -> Iterator[int]:
     try:
         yield handle
     finally:

@@ -1,20 +1,78 @@
-"""`Deliveries`: make deliveries of the messages that a turn hands out."""
+"""`Deliveries`: make deliveries of the messages that a turn hands out, and end them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.fast_paths import SINGLE_COMPLETION, EndedMessages
 from seriatim.box.connection.round_trip import OwnConnection, is_idle
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.box.messages.edited import with_edits
-from seriatim.box.messages.received import parts_of, received_of
+from seriatim.box.messages.received import parts_of, received_of, with_edits
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus
-from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turn_result import HandedMessages
 from seriatim.kernel.groups.policy import Fifo
+
+
+class DeliveryEnds(NamedTuple):
+    """The entries of a delivery, in order, with all values that are stored when they end."""
+
+    queue_id: int
+    group: str | None
+    incarnation: int
+    #: The history that is kept of finished messages: ``faults`` keeps nothing of messages that never failed.
+    keep: str
+    entry_ids: list[int]
+    ordinals: list[int | None]
+    lates: list[bool]
+
+    @classmethod
+    def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
+        keep = queue.declared.keeps
+        return cls(
+            queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,
+            handed.entry_ids, handed.ordinals, handed.late,
+        )  # fmt: skip
+
+    @classmethod
+    def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
+        ordinals, lates = (
+            [message.ordinal for message in delivery.messages],
+            [message.late for message in delivery.messages],
+        )
+        return cls(
+            queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
+        )
+
+    def between(self, begin: int, end: int | None) -> DeliveryEnds:
+        """A part of them; `end` None: up to the last."""
+        part = slice(begin, end)
+        return self._replace(entry_ids=self.entry_ids[part], ordinals=self.ordinals[part], lates=self.lates[part])
+
+    def back(self) -> dict[str, Any]:
+        return {
+            "of_queue": self.queue_id, "of_group": self.group, "entry_ids": self.entry_ids, "ordinals": self.ordinals,
+            "lates": self.lates,
+        }  # fmt: skip
+
+    def done(self) -> dict[str, Any]:
+        """The parameters of ``complete_entries``."""
+        return {
+            "of_queue": self.queue_id, "entry_ids": self.entry_ids, "ordinals": self.ordinals, "lates": self.lates,
+            "of_incarnation": self.incarnation, "keep": self.keep,
+        }  # fmt: skip
+
+    def completion(self) -> Completion:
+        """The statement that completes them in the transaction that handed them out."""
+        if SINGLE_COMPLETION.applies(EndedMessages(len(self.entry_ids), self.keep, self.lates)):
+            return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
+        # At a gate the results of late messages are flagged.
+        if self.keep != "nothing" or any(self.lates):
+            return Completion("complete_entries", self.done())
+        # The history, which records the others, gets none of them.
+        return Completion("complete_entries", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})
 
 
 class Deliveries:
@@ -61,7 +119,7 @@ class Deliveries:
             entry_ids=handed.entry_ids,
             incarnation=handed.incarnation,
             completion=ends.completion(),
-            place="" if self._transaction.access is None else self._transaction.access.place,
+            place=self._transaction.access.place,
             look=None if joined is None else lambda: self._standing(joined),
             put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),
         )
@@ -73,13 +131,12 @@ class Deliveries:
 
     def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
         """Return the fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
-        if self._transaction.access is None or not is_idle(self._transaction.connection):
+        if not is_idle(self._transaction.connection):
             return DeliveryStatus(*self._transaction.one("standing", **joined))
         with self._transaction.access.transaction() as transaction:
             return DeliveryStatus(*transaction.one("standing", **joined))
 
     def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
-        """Complete the first `count` messages of a delivery, and put the others back."""
         if count:
             self._execute(ends.between(0, count).completion())
         self._put_back(ends.between(count, None), joined)
@@ -95,7 +152,7 @@ class Deliveries:
 
     def _put_back_apart(self, ends: DeliveryEnds) -> None:
         """Put back a delivery that an application has committed without completing it, independently of its next transaction."""
-        if ends.group is not None and self._transaction.access is not None:
+        if ends.group is not None:
             with self._transaction.access.transaction() as transaction:
                 transaction.do("put_back_committed", **ends.back())
 

@@ -7,9 +7,8 @@ from datetime import timedelta
 from os import getpid
 from typing import Any, NamedTuple, Protocol
 
-from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import DeliveryState, Event, InHand
-from seriatim.box.connection.misuse import Misuse
+from seriatim.box.connection.misuse import Misuse, check_process
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
 from seriatim.errors import Unavailable, UsageError, shown
@@ -17,8 +16,6 @@ from seriatim.pipeline.types.message import Received
 
 
 class Completion(NamedTuple):
-    """The statement that completes a delivery: its name and its parameters."""
-
     name: str
     parameters: dict[str, Any]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.box.turns.resequence import Turn, one_after
-from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, TurnRows
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, TurnRows, pairs_of
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.policy import Standard
@@ -230,8 +230,7 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
     new = np.ones(len(place), np.bool_)
     places = {key: at for at, key in enumerate(keys)}
     for row in known:
-        ends = np.array([int(one) for one in row.skipped[1:-1].split(",") if one], np.int64).reshape(-1, 2)
-        for first, last in ends.tolist():
+        for first, last in pairs_of(row.skipped):
             new &= (place != places[row.group_key]) | (number < first) | (number > last)
     place, number = place[new], number[new]
     none, no = np.zeros(len(place), np.int64), np.zeros(len(place), np.bool_)

@@ -13,7 +13,7 @@ class LockedGroups(NamedTuple):
     """Locked groups: their keys; the time in microseconds; the version of the definitions. `unrouted`: whether messages that were published
     through SQL wait to be routed. `many`: whether more messages wait to be judged than a turn of one group is worth. `has_expired`: whether
     a lease of the queue has run out; None: nobody has looked. `is_new`: whether nothing is remembered of the one group; `is_marked`:
-    whether its last turn was rolled back; `on_trial`: see `trials.py`.
+    whether its last turn was rolled back; `on_trial`: see `lost_turns.py`.
     """
 
     keys: list[str]

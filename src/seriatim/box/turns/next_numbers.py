@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Any, cast
 
@@ -19,10 +18,9 @@ from seriatim.box.definitions import marks
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.gate_turn import ClosedPlaces
-from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import PLAIN, HandedMessages, TurnResult
-from seriatim.box.turns.turn_rows import GroupRow
+from seriatim.box.turns.turn_rows import GroupRow, fresh_row, known_groups
 from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
@@ -94,17 +92,8 @@ _NOTHING_ELSE: dict[str, Any] = {
 def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
     """Return the stored state of the group; for an unknown group the state of a new one."""
     if not row.group_keys:
-        return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
-    (known,) = zip(
-        row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered, row.lives,
-        strict=True,
-    )  # fmt: skip
-    return GroupRow(*known)
-
-
-@lru_cache
-def _new(policy: Policy) -> list[int]:
-    return fresh_row(policy)
+        return GroupRow(key, incarnation, fresh_row(policy), "{}", 0, [0] * int(Disposition.VOID), "")
+    return known_groups(row)[0]
 
 
 def _remembered(before: str, sequences: Sequence[int], stored: Sequence[int | None], most: int) -> str:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.definitions.meaning import position_in
-from seriatim.box.turns.group_row import state_rows
-from seriatim.box.turns.turn_rows import TurnRows, numbers_of
+from seriatim.box.postgres.array_text import numbers_in
+from seriatim.box.turns.turn_rows import TurnRows, state_rows
 from seriatim.kernel.groups.policy import Policy
 from seriatim.kernel.groups.positions import ranked, ranks
 from seriatim.kernel.groups.state import Groups, Held, State
@@ -35,7 +35,7 @@ def with_ranks(policy: Policy, rows: TurnRows) -> tuple[TurnRows, list[bytes]]:
     entries, known = rows.entries, rows.known
     texts: Sequence[Any] = () if entries.meaning is None else entries.meaning.tolist()
     # What was set aside when the queue had numbers, and is put back, has none.
-    came = [position_in(numbers_of(text)) if text else b"" for text in texts] or [b""] * len(entries)
+    came = [position_in(numbers_in(text)) if text else b"" for text in texts] or [b""] * len(entries)
     stored = [
         (
             new_state(policy, 1).having(Groups(*np.array([row.state], np.int64).T)),

@@ -16,7 +16,6 @@ from seriatim.box.definitions import marks
 from seriatim.box.definitions.meaning import BARE, OVERLAPS, PARTIAL, TOLD, UNWRAPPED, Meanings
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns import positions
-from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
 from seriatim.box.turns.turn_result import PLAIN, ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.box.turns.turn_rows import (
@@ -30,6 +29,7 @@ from seriatim.box.turns.turn_rows import (
     lives_written,
     pairs_of,
     remembered_of,
+    state_rows,
     written_down,
 )
 from seriatim.errors import ActionRefused
@@ -177,7 +177,6 @@ class Turn:
         )
 
     def judge(self) -> TurnResult:
-        """Judge the arrivals, and fire due timers."""
         return self._written(self._called())
 
     def put_back(self, numbers: Mapping[str, Sequence[int]]) -> None:
@@ -618,7 +617,6 @@ class Turn:
         return kernel.Outcome(outcome.state, Decided.concat([decided, passed]), outcome.events)
 
     def _numbers_now(self, was: Meanings, outcome: kernel.Outcome) -> _NumbersNow:
-        """What is known of the numbers of all entries after the turn."""
         after, decided, events = outcome.state, outcome.decided, outcome.events
         entries, policy = self._entries, self._policy
         sequence, bits = entries.sequence.copy(), was.bits.copy()

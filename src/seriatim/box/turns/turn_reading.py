@@ -9,12 +9,11 @@ import numpy as np
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import ALL, BoxQueue
-from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.publishing.sql_arrivals import where_unrouted
 from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
-from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.resequence import Turn
-from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, TurnRows
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, Request, TurnRows, fresh_row, known_groups
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.values.columns import Ints
 
@@ -145,24 +144,13 @@ def turn_of(
     queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int], in_hand: Sequence[int] = ()
 ) -> TurnStart:
     """Return the turn of locked groups, from the row with all their data, without entries that are in hand."""
-    known = (
-        row.group_keys,
-        row.incarnations,
-        row.states,
-        row.skipped,
-        row.group_arrivals,
-        row.decided,
-        row.remembered,
-        row.lives,
-    )
-    groups = [GroupRow(*values) for values in zip(*(each or () for each in known), strict=True)]
     columns = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*values) for values in zip(*(each or () for each in columns), strict=True)]
     entries = Entries.of(row)
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
     policy = queue.declared.policy_of(locked.keys[0])
-    rows = TurnRows(locked.keys, groups, entries, requests, queue.incarnation)
+    rows = TurnRows(locked.keys, known_groups(row), entries, requests, queue.incarnation)
     if queue.origin_id is not None and isinstance(policy, Standard):
         if not portion["most_arrived"]:
             rows = rows._replace(entries=entries.take(entries.status != ARRIVED))

@@ -5,14 +5,18 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from seriatim.box.postgres.array_text import numbers_in
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.policy import Policy, StandardNumbers
-from seriatim.kernel.groups.state import Lives, Ranges, Remembered, State
+from seriatim.kernel.groups.state import Groups, Lives, Ranges, Remembered, State
+from seriatim.kernel.resequence import new_state
 from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
 from seriatim.kernel.values.time import NEVER
 
@@ -36,6 +40,16 @@ class GroupRow(NamedTuple):
     remembered: str
     #: As PostgreSQL writes an array, see the table; None: its numbers are plain.
     lives: str | None = None
+
+
+_columns_of_groups = attrgetter(
+    "group_keys", "incarnations", "states", "skipped", "group_arrivals", "decided", "remembered", "lives"
+)
+
+
+def known_groups(row: Any) -> list[GroupRow]:
+    """Convert a row with a list for each column; NULLs if no group is known."""
+    return list(map(GroupRow._make, zip(*_columns_of_groups(row), strict=True))) if row.group_keys else []
 
 
 class Request(NamedTuple):
@@ -119,13 +133,13 @@ def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembere
 
 def width_of(lives: str | None) -> int:
     """How many numbers are remembered of each message that left: with spans the last one, too."""
-    return _PAIR if lives is None else _PAIR + numbers_of(lives)[len(Lives.__slots__)]
+    return _PAIR if lives is None else _PAIR + numbers_in(lives)[len(Lives.__slots__)]
 
 
 def lives_of(state: State, places: Sequence[int], known: Sequence[GroupRow]) -> State:
     if state.lives is None:
         return state
-    rows = [(at, numbers_of(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]
+    rows = [(at, numbers_in(row.lives)) for at, row in zip(places, known, strict=True) if row.lives is not None]
     if not rows:
         return state
     count = len(Lives.__slots__)
@@ -165,14 +179,8 @@ def written_down(left: Remembered, groups: int) -> list[str]:
 
 
 def pairs_of(written: str) -> list[tuple[int, int]]:
-    """The pairs of numbers in PostgreSQL's text of an array."""
-    numbers = numbers_of(written)
+    numbers = numbers_in(written)
     return list(zip(numbers[::2], numbers[1::2], strict=True))
-
-
-def numbers_of(written: str) -> list[int]:
-    """The numbers in PostgreSQL's text of an array."""
-    return [int(number) for number in written[1:-1].split(",") if number]
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
@@ -182,3 +190,18 @@ def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> In
     if missing is not None and None in values:
         values = [missing if value is None else value for value in values]
     return np.array(values, np.int64)
+
+
+def state_rows(groups: Groups) -> Ints:
+    """Return for each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""
+    columns = (
+        groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
+        groups.reports, groups.clock, groups.suspects, groups.suspect,
+    )  # fmt: skip
+    return np.stack(columns, axis=1)
+
+
+@lru_cache
+def fresh_row(policy: Policy) -> list[int]:
+    row: list[int] = state_rows(new_state(policy, 1).groups)[0].tolist()
+    return row

@@ -13,7 +13,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
-from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.publishing.sql_arrivals import where_unrouted
 from seriatim.box.turns.deliveries import Deliveries
 from seriatim.box.turns.delivery import Completion, Delivery, Mark
 from seriatim.box.turns.gate_turn import GateTurn
@@ -26,7 +26,7 @@ from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.groups.state import State
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.values.columns import Ints
-from seriatim.kernel.values.outcome import REASONS, EventKind, Events, Reason
+from seriatim.kernel.values.outcome import REASONS, EventKind, EventRow, Events, Reason
 
 _FRESH_AS_TEXT = numbers(FRESH)
 
@@ -51,7 +51,7 @@ class Turns:
             return self._lock("lock_for_operator", named)
         parameters = {
             "of_queue": queue.queue_id, "named": None, "how_many": how_many, "at_us": self._now_us,
-            "from_rank": self._from_rank(queue), **self._where_unrouted(),
+            "from_rank": self._from_rank(queue), **where_unrouted(self._transaction),
         }  # fmt: skip
         return self._lock("lock_groups", parameters)
 
@@ -90,9 +90,6 @@ class Turns:
     def _from_rank(self, queue: BoxQueue, group: str | None = None) -> int:
         """The rank from which to search for the next group, or for the named one."""
         return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
-
-    def _where_unrouted(self) -> dict[str, str]:
-        return where_unrouted(self._transaction)
 
     def _head_of(self, queue: BoxQueue) -> tuple[int, int]:
         rank, took_us = self._transaction.one("head_of", of_queue=queue.queue_id)
@@ -136,7 +133,7 @@ class Turns:
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
             **(portion := portion_of(queue, 1, at_most, handed=self._handed)), "fresh": FRESH,
-            "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            "from_rank": self._from_rank(queue, group), **where_unrouted(self._transaction),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:
@@ -214,22 +211,30 @@ class Turns:
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
-        """Put events on record, as many as the queue keeps. Without any, nothing is executed."""
-        if not len(events):
-            return
-        if queue.declared.keep.events != "all":
-            events = events.take(events.kept)
-        if rows := list(events.rows()):
+        """Put events on record, as many as the queue keeps."""
+        if len(events):
+            self._record(queue, [(keys[event.group], operation_id, event) for event in _kept(queue, events).rows()])
+
+    def record_caused(self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int]) -> None:
+        """Record events that operators' actions on several groups caused; `numbers`: of the actions, in the operator log."""
+        pairs = zip(acted.items(), numbers, strict=True)
+        self._record(
+            queue, [(key, number, event) for (key, one), number in pairs for event in _kept(queue, one.caused).rows()]
+        )
+
+    def _record(self, queue: BoxQueue, rows: Sequence[tuple[str, int | None, EventRow]]) -> None:
+        """Record events in one statement, or in none."""
+        if rows:
             self._transaction.do(
                 "record_events",
                 of_queue=queue.queue_id,
-                of_groups=[keys[event.group] for event in rows],
-                its_kinds=[event.kind.word for event in rows],
-                its_firsts=[event.first for event in rows],
-                its_lasts=[event.last for event in rows],
-                its_counts=[event.count for event in rows],
-                its_times=[event.at for event in rows],
-                of_operation=operation_id,
+                of_groups=[key for key, _, _ in rows],
+                its_kinds=[event.kind.word for *_, event in rows],
+                its_firsts=[event.first for *_, event in rows],
+                its_lasts=[event.last for *_, event in rows],
+                its_counts=[event.count for *_, event in rows],
+                its_times=[event.at for *_, event in rows],
+                of_operations=[number for _, number, _ in rows],
             )
 
     def act(
@@ -296,27 +301,6 @@ class Turns:
             done |= dict(zip(locked_part.keys, effects, strict=True))
         return done
 
-    def record_caused(
-        self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int | None] | None = None
-    ) -> None:
-        """Record events that operators' actions on several groups caused, in one statement, or in none."""
-        rows = []
-        for (key, action), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
-            kept = action.caused if queue.declared.keep.events == "all" else action.caused.take(action.caused.kept)
-            rows += [(key, number, event) for event in kept.rows()]
-        if rows:
-            self._transaction.do(
-                "record_caused_events",
-                of_queue=queue.queue_id,
-                of_groups=[key for key, _, _ in rows],
-                its_kinds=[event.kind.word for *_, event in rows],
-                its_firsts=[event.first for *_, event in rows],
-                its_lasts=[event.last for *_, event in rows],
-                its_counts=[event.count for *_, event in rows],
-                its_times=[event.at for *_, event in rows],
-                of_operations=[number for _, number, _ in rows],
-            )
-
     def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> tuple[int, Ints] | None:
         """Close the places of the hole of a gate's one group by force, before an operator skips it."""
         turn, _ = self._reading.read(queue, locked, 0)
@@ -362,7 +346,7 @@ class Turns:
             marks = queue.counts_rollbacks
             parameters |= {
                 "known_version": definitions.version, "fresh": _FRESH_AS_TEXT, "serves": queue.serves, "marks": marks,
-                **self._where_unrouted(),
+                **where_unrouted(self._transaction),
             }  # fmt: skip
         rows = self._rows(name, parameters, after)
         if not rows:
@@ -412,6 +396,10 @@ class Turns:
         ordinals = [row.ordinal for row in rows]  # with a gate: the numbers of their places
         handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, ordinals, [False] * len(rows))
         return self._deliveries.of(queue, handed, rows, definitions), rows[0].version
+
+
+def _kept(queue: BoxQueue, events: Events) -> Events:
+    return events if queue.declared.keep.events == "all" else events.take(events.kept)
 
 
 def _measure(queue: str, judged: TurnResult) -> None:

@@ -72,5 +72,4 @@ class BoxIdentity:
 
 def identity_of_box(statements: Statements) -> BoxIdentity | None:
     """Read the identity of a box; None if it has none yet."""
-    rows = statements.rows("identity_shown", BoxIdentity)
-    return rows[0] if rows else None
+    return statements.maybe("identity_shown", BoxIdentity)

@@ -1,10 +1,11 @@
-"""The status of a box: version, sizes, next numbers. Reads without locks."""
+"""The status of a box: version, sizes, next numbers, changes. Reads without locks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from seriatim.box.connection.access import Transaction
 from seriatim.box.postgres.migrate import find
 from seriatim.box.postgres.statements import Statements
 
@@ -80,7 +81,11 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
     applied = find(statements)
     earlier = {table.name: (table.rows, table.size_bytes) for table in noted}
     if since is not None:
-        tables = tuple(_compared(table, *earlier.get(table.name, (0, 0))) for table in tables)
+        tables = tuple(
+            replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)
+            for table in tables
+            for rows, size_bytes in [earlier.get(table.name, (0, 0))]
+        )
     dispensers = tuple(statements.rows("dispensers", Dispenser))
     return BoxStatus(
         place=place,
@@ -94,5 +99,7 @@ def read_status(statements: Statements, place: str) -> BoxStatus:
     )
 
 
-def _compared(table: TableSize, rows: int, size_bytes: int) -> TableSize:
-    return replace(table, more_rows=table.rows - rows, more_bytes=table.size_bytes - size_bytes)
+def changes_of(transaction: Transaction) -> dict[str, int]:
+    """How often each table was changed, by its name; PostgreSQL reports it within about a second. Reads none of them."""
+    rows = transaction.rows("table_changes", schema_name=transaction.schema)
+    return {str(row.name): int(row.changes) for row in rows}

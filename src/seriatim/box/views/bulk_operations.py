@@ -124,8 +124,3 @@ def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     if not operation:
         raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
     return operation[0]
-
-
-def bulk_groups_of(transaction: Transaction, chosen: BulkGroupFilter) -> list[BulkGroup]:
-    """List groups of an operation, by the queue's number and the key."""
-    return transaction.rows("bulk_groups", BulkGroup, **chosen.parameters())

@@ -25,11 +25,6 @@ class TimesAhead:
     until: datetime
 
 
-def times_ahead(transaction: Transaction) -> list[TimesAhead]:
-    """Return what waits by a time that was computed while the database's clock was ahead; for the owner of the box."""
-    return transaction.rows("times_ahead", TimesAhead)
-
-
 def ahead_s(transaction: Transaction) -> float:
     """Return the seconds by which this machine's clock is surely ahead of the database's; negative: behind it. The database's answer is
     from some moment of the round trip: that much isn't counted.

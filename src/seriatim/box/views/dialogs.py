@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
@@ -119,11 +118,7 @@ def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bo
     if not dry_run:
         for begin in range(0, len(views), _BATCH):
             with access.transaction() as transaction:
-                _clean_up(transaction, views[begin : begin + _BATCH])
+                verbs = Dialogs(transaction)
+                for view in views[begin : begin + _BATCH]:
+                    verbs.end(view.handle, None, cleanup=True, in_hand=())
     return views
-
-
-def _clean_up(transaction: Transaction, views: Sequence[DialogView]) -> None:
-    verbs = Dialogs(transaction)
-    for view in views:
-        verbs.end(view.handle, None, cleanup=True, in_hand=())

@@ -156,11 +156,6 @@ def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: 
     return transaction.rows("events_of_group", EventView, queue_id=queue_id, group_key=group, limit=limit)
 
 
-def events_by_kind(transaction: Transaction, chosen: EventFilter) -> list[KindCount]:
-    """Count the events by kind, the most frequent first."""
-    return transaction.rows("events_by_kind", KindCount, **chosen.parameters())
-
-
 def read_events(
     begin: Begin, after: int, *, queue: str | None, kinds: str | Collection[str] | None, limit: int
 ) -> list[EventView]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.messages.dialog import dialog_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import context_of, dialog_of
 from seriatim.box.views.message_places import PlaceFilter
 from seriatim.pipeline.types.message import Property
 
@@ -49,14 +48,14 @@ def exported(
     only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}
     if entries is not None:
         only = {"group_keys": list(entries), "entry_ids": [entry_id for each in entries.values() for entry_id in each]}
-    for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), id_space=None, **only):
+    for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), **only):
         for rows in _by_size(page):
             columns = {
                 "arrival_ids": [row.arrival_id for row in rows],
                 "positions": [row.position for row in rows],
                 "entry_ids": [row.entry_id for row in rows],
             }
-            bodies = {entry_id.place: entry_id for entry_id in transaction.rows("bodies_to_export", **columns)}
+            bodies = {stored.place: stored for stored in transaction.rows("bodies_to_export", **columns)}
             for at, row in enumerate(rows, 1):
                 if at not in bodies:
                     continue  # it was done and deleted meanwhile

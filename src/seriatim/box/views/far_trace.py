@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from seriatim.box.connection.access import Access
+from seriatim.box.links.answers import MessageSteps
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame, check
 from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
-from seriatim.box.links.message_trace import MessageSteps
 from seriatim.box.views.faults import FaultView
 from seriatim.box.views.trace import Step, StepKind, Trace, TracedPlace, steps_elsewhere
 from seriatim.errors import SeriatimError, Unavailable

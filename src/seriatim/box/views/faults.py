@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.operators.fault import FaultKind
@@ -84,18 +83,9 @@ class KeptFaults:
     kept_for: timedelta
 
 
-def count_faults(transaction: Transaction) -> KeptFaults:
-    return transaction.one("count_faults", KeptFaults)
-
-
 def faults_of(transaction: Transaction, chosen: FaultFilter) -> list[FaultView]:
     """List faults, newest first."""
     return transaction.rows("faults", FaultView, **chosen.parameters(), fault_id=None)
-
-
-def faults_by_error(transaction: Transaction, chosen: FaultFilter) -> list[ErrorCount]:
-    """Count the faults by the class of their error, the most frequent first."""
-    return transaction.rows("faults_by_error", ErrorCount, **chosen.parameters())
 
 
 def fault_of(transaction: Transaction, fault_id: int) -> FaultView:

@@ -297,11 +297,6 @@ def groups_of(transaction: Transaction, chosen: GroupFilter, groups: Sequence[st
         most = min(wanted, most * 4, _MOST_READ)
 
 
-def count_groups(transaction: Transaction, queue: str | None = None, key: str | None = None) -> int:
-    """Count the groups of a queue, or of all queues; only those whose key matches the pattern `key`."""
-    return int(transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
-
-
 #: The most groups that one statement reads; where few of them fit, the next reads up to four times as many.
 _MOST_READ = 20_000
 #: Groups that are named are all read at once.

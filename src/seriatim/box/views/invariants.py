@@ -67,17 +67,16 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
     each message has a ticket and a reference. The messages of a lease exist and aren't done.
     """
     groups = transaction.rows("audit_groups", most=most)
-    released = transaction.rows("audit_released", most=most)
+    released = [_released(row) for row in transaction.rows("audit_released", most=most)]
     asleep = transaction.rows("audit_ready", most=most)
     kept = transaction.rows("audit_places", most=most)
     leases = transaction.rows("audit_leases", most=most)
-    released_rows = [_released(row) for row in released]
     return (
         [
             f"queue {queue!r}, group {group!r}: took in {taken_in:,}, but {decided:,} are decided and {held:,} held"
             for queue, group, taken_in, decided, held in groups
         ]
-        + released_rows
+        + released
         + [
             f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says "
             "when they are next"

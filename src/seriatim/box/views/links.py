@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 
@@ -119,11 +118,3 @@ class StreamFilter(Listing):
         "streams on which something isn't acknowledged", label="Only those on which something isn't acknowledged"
     )
     limit: int = listing.limit("streams")
-
-
-def links(transaction: Transaction) -> list[LinkView]:
-    return transaction.rows("link_views", LinkView, name=None)
-
-
-def streams(transaction: Transaction, chosen: StreamFilter) -> list[StreamView]:
-    return transaction.rows("stream_views", StreamView, **chosen.parameters())

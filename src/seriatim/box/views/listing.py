@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from fnmatch import translate
 from functools import lru_cache
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.time import OutOfRange, micros
@@ -443,3 +443,35 @@ def _moment(what: str, value: When) -> datetime | timedelta:
             f"{what} can't be {shown(value)}", remedy="a period counts back from now: write it without a sign"
         )
     return timedelta(microseconds=length)
+
+
+_Row = TypeVar("_Row")
+_Place = TypeVar("_Place")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_Row, _Place]):
+    """A page of a list. `following`: the place after which the next page begins; None: there are no more rows. `read`: how many rows were
+    read at least, where few fit.
+    """
+
+    rows: list[_Row]
+    following: _Place | None
+    read: int
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorCount:
+    """How often an error is in a list.
+
+    Args:
+        error: the class of the error; for what no handler failed at, the reason.
+        count: how often.
+        example: the newest one's text; None if there is none.
+        last: the time of the newest one; None if it isn't known.
+    """
+
+    error: str
+    count: int
+    example: str | None
+    last: datetime | None

@@ -6,14 +6,12 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
-from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.box.views import listing
-from seriatim.box.views.filters import ErrorCount, Page
 from seriatim.box.views.groups import postponement_of
-from seriatim.box.views.listing import Listing, When, whole
+from seriatim.box.views.listing import Listing, Page, When, whole
 from seriatim.errors import NotFound, UsageError
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
@@ -126,11 +124,7 @@ class PlaceFilter(Listing):
 
 def places_of(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
     """List messages with their places, oldest first."""
-    return transaction.rows("places", Placed, **_parameters(chosen))
-
-
-def _parameters(chosen: PlaceFilter) -> dict[str, Any]:
-    return chosen.parameters() | {"id_space": None}
+    return transaction.rows("places", Placed, **chosen.parameters())
 
 
 #: Of how many messages a statement reads the places, and how many a page reads at most.
@@ -152,7 +146,7 @@ def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, t
     among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + chosen.seconds
     while True:
         parameters = {"among": among, "after_arrival": place[0], "after_position": place[1], "most": most}
-        rows = transaction.rows("places_after", dict, **_parameters(chosen) | parameters)
+        rows = transaction.rows("places_after", dict, **chosen.parameters() | parameters)
         if not rows:
             return Page(placeds, None, read)
         for row in rows:
@@ -175,17 +169,12 @@ _OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "po
 
 def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
     parameters = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
-    rows = transaction.rows("places_after", dict, **_parameters(PlaceFilter()) | parameters)
+    rows = transaction.rows("places_after", dict, **PlaceFilter().parameters() | parameters)
     return [
         Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE})
         for row in rows
         if row["message_id"] is not None
     ]
-
-
-def places_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[ErrorCount]:
-    """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first."""
-    return transaction.rows("places_by_error", ErrorCount, **_parameters(chosen))
 
 
 def check_one_space(message_id: str, spaces: Collection[str]) -> None:
@@ -195,23 +184,21 @@ def check_one_space(message_id: str, spaces: Collection[str]) -> None:
         raise UsageError(problem, remedy="give its id_space=…, or --id-space")
 
 
-def message_of(transaction: Transaction, message_id: str, id_space: str | None = None) -> Stored:
+def message_of(transaction: Transaction, message_id: str) -> Stored:
     """A message with its body and parts; the newest, if it was published again after its id was forgotten."""
-    checked_text(message_id, "a message's id")
-    return _found(transaction, message_id, id_space)[0]
+    return _found(transaction, message_id, None)[0]
 
 
 def message_with_places(
     transaction: Transaction, message_id: str, id_space: str | None = None
 ) -> tuple[Stored, list[Placed]]:
     """A message, and the queues that have it; errors as for `message_of`."""
-    checked_text(message_id, "a message's id")
     message, at = _found(transaction, message_id, id_space)
     return message, places_at(transaction, *at)
 
 
 def _found(transaction: Transaction, message_id: str, id_space: str | None) -> tuple[Stored, tuple[int, int]]:
-    parameters = {"message_id": message_id, "id_space": id_space}
+    parameters = {"message_id": checked_text(message_id, "a message's id"), "id_space": id_space}
     rows = transaction.rows("recent_message", **parameters) or transaction.rows("message", **parameters)
     check_one_space(message_id, {row.id_space for row in rows})
     if not rows:

@@ -7,12 +7,12 @@ once a second; between two looks it has no connection. (Decision 0062.)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.message_places import check_one_space
@@ -82,25 +82,20 @@ class MessageStatus:
         return next((queue.reason for queue in self.queues if queue.state is self.state), "")
 
 
-class _Key(NamedTuple):
-    arrival_id: int
-    position: int
-
-
 def status_of(
     begin: Callable[[], AbstractContextManager[Transaction]], message_id: str, id_space: str | None, wait_s: float
 ) -> MessageStatus:
     """The state of a message; waits until it is final, for a limited time."""
     named = {"message_id": message_id, "id_space": id_space}
     until, pause_s = time.monotonic() + wait_s, _FIRST_PAUSE_S
-    key: _Key | None = None
+    key: Any = None
     published, is_first = False, True
     while True:
         with begin() as transaction:
             if key is None:
-                appears = not published and _is_published(transaction, named)
+                appears = not published and _found(transaction.rows("published_at", **named), message_id) is not None
                 # The spool has no index by ids: it is read once, and again only when the id appears.
-                key = _key(transaction, named) if appears or is_first else None
+                key = _found(transaction.rows("message_key", **named), message_id) if appears or is_first else None
                 published, is_first = published or appears, False
             status = _status(transaction, message_id, key, published=published)
         left_s = until - time.monotonic()
@@ -110,20 +105,13 @@ def status_of(
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _is_published(transaction: Transaction, named: Mapping[str, str | None]) -> bool:
-    rows = transaction.rows("published_at", **named)
-    check_one_space(str(named["message_id"]), {row.id_space for row in rows})
-    return bool(rows)
+def _found(rows: Sequence[Any], message_id: str) -> Any | None:
+    """The row about the message; None: there is none."""
+    check_one_space(message_id, {row.id_space for row in rows})
+    return next(iter(rows), None)
 
 
-def _key(transaction: Transaction, named: Mapping[str, str | None]) -> _Key | None:
-    """Return the place of the message in the spool; None: it isn't there any more, or never was."""
-    rows = transaction.rows("message_key", **named)
-    check_one_space(str(named["message_id"]), {row.id_space for row in rows})
-    return next((_Key(row.arrival_id, row.position) for row in rows), None)
-
-
-def _status(transaction: Transaction, message_id: str, key: _Key | None, *, published: bool) -> MessageStatus:
+def _status(transaction: Transaction, message_id: str, key: Any | None, *, published: bool) -> MessageStatus:
     if key is None:
         # Known by its id alone: no queue has it any more.
         return MessageStatus(message_id, MessageState.DONE if published else MessageState.UNKNOWN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 
@@ -163,68 +163,8 @@ class PipelineQueue:
     age_s: float | None
 
 
-def stopped_groups(transaction: Transaction) -> list[StoppedGroups]:
-    """The stopped groups by queue and state; those that stand still need a hand."""
-    return transaction.rows("stopped_by_state", StoppedGroups)
-
-
-def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
-    """The groups whose producer seems to have begun anew, by queue."""
-    return transaction.rows("suspected_restarts", SuspectedRestarts)
-
-
-def unended_turns(transaction: Transaction) -> list[UnendedTurn]:
-    """The messages that were handed out several times without an end of their turn, the most frequent first."""
-    return transaction.rows("unended_turns", UnendedTurn)
-
-
-def role_settings(transaction: Transaction) -> list[RoleSetting]:
-    """The time limits of PostgreSQL that are set for roles."""
-    return transaction.rows("role_settings", RoleSetting)
-
-
-def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
-    """Count the dialogs that one side never ended, by service, among the `most` oldest sides."""
-    return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
-
-
-def unanswered_dialogs(transaction: Transaction, seconds: float) -> list[UnansweredDialogs]:
-    """Count by link the sides of dialogs that wait for an acknowledgement for so long, or that can't be obeyed."""
-    return transaction.rows("unanswered_dialogs", UnansweredDialogs, older_than=timedelta(seconds=seconds))
-
-
-def unanswered_requests(transaction: Transaction, seconds: float) -> list[UnansweredRequests]:
-    """Count the open requests that nobody has answered for so long, by the type of their replies."""
-    return transaction.rows("unanswered_requests", UnansweredRequests, seconds=seconds)
-
-
-def remembered_sessions(transaction: Transaction, most: int) -> list[RememberedSessions]:
-    """The sessions that the box remembers of each queue of two regions, counted up to `most`; those with most first."""
-    return transaction.rows("remembered_sessions", RememberedSessions, most=most)
-
-
-def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:
-    """The subscriptions that aren't started, by name."""
-    return transaction.rows("stopped_subscriptions", StoppedSubscription)
-
-
-def unrouted(transaction: Transaction) -> list[Unrouted]:
-    """The unrouted messages by their problems, the most frequent first."""
-    return transaction.rows("unrouted_by_problem", Unrouted)
-
-
-def groups_set_apart(transaction: Transaction) -> list[GroupSetApart]:
-    """Return the groups at which a turn failed, and which receivers skip for a minute."""
-    return transaction.rows("groups_set_apart", GroupSetApart)
-
-
 def open_transactions(transaction: Transaction, seconds: float, most: int = 20) -> tuple[list[OpenTransaction], int]:
     """Return the transactions older than `seconds`, idle ones first; and the number of sessions that the caller can't inspect."""
     rows = transaction.rows("open_transactions", seconds=seconds, most=most)
     transactions = [OpenTransaction(*row[:-1]) for row in rows if row.seconds is not None]
     return transactions, rows[0].hidden if rows else 0
-
-
-def pipeline_queues(transaction: Transaction) -> list[PipelineQueue]:
-    """The queues that belong to pipelines, by name."""
-    return transaction.rows("queue_pipelines", PipelineQueue)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-
-from seriatim.box.connection.access import Transaction
 
 #: The reasons why a message isn't handed out, in words.
 REASONS: Mapping[str, str] = {
@@ -40,8 +38,3 @@ class NotDone:
     @property
     def reason(self) -> str:
         return REASONS[self.why]
-
-
-def not_done(transaction: Transaction, queues: Sequence[str]) -> list[NotDone]:
-    """The messages of some queues that aren't done, by the reason."""
-    return transaction.rows("not_done_counts", NotDone, queues=list(queues))

@@ -11,10 +11,6 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
 
-#: A page of runs reads at most this number of entries, and lists at most 50 of each run.
-_AMONG = 5_000
-_LISTED = 50
-
 
 @dataclass(frozen=True, slots=True)
 class Logged:
@@ -89,8 +85,3 @@ class LogFilter(Listing):
 def logged(transaction: Transaction, chosen: LogFilter) -> list[Logged]:
     """List entries, newest first."""
     return transaction.rows("operator_log", Logged, **chosen.parameters())
-
-
-def runs(transaction: Transaction, chosen: LogFilter) -> list[OperationRun]:
-    """The same in runs; the last one ends where enough entries were read."""
-    return transaction.rows("operator_log_runs", OperationRun, **chosen.parameters(), among=_AMONG, listed=_LISTED)

@@ -9,8 +9,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.messages.edited import with_edits
-from seriatim.box.messages.received import parts_of, received_of
+from seriatim.box.messages.received import parts_of, received_of, with_edits
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Received
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from seriatim.box.connection.access import Transaction
-
 
 @dataclass(frozen=True, slots=True)
 class PortView:
@@ -45,8 +43,3 @@ class PortView:
     refused: int
     last_taken_at: datetime | None
     problem: str | None
-
-
-def ports_of(transaction: Transaction, port: str | None = None) -> list[PortView]:
-    """The partitions of all ports, or of one, by name."""
-    return transaction.rows("ports_known", PortView, of_port=port)

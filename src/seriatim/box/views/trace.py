@@ -73,8 +73,6 @@ class Step:
 
 
 class Trace(NamedTuple):
-    """The steps of a message here."""
-
     steps: list[Step]
     may_have_left: bool = False
     #: Whether it isn't here any more, and its fate isn't known.

@@ -96,10 +96,6 @@ class JudgeView:
     listens: bool
 
 
-def judges_of(transaction: Transaction) -> list[JudgeView]:
-    return transaction.rows("judges_here", JudgeView)
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerFilter(Listing):
     """The list of processes that work on queues."""

@@ -59,7 +59,8 @@ class Steps:
         self._blocks = 0
         #: How many statements had been refused by then.
         self._refused = 0
-        self._is_own = False
+        #: Whether the connection was used in the present step, so that there is a savepoint for it.
+        self.has_written = False
         #: Whether `before_use`, or work `aside`, has failed: then the transaction may be unusable, and no handler has caused it.
         self._is_spoiled = False
         self._has_ended = False
@@ -79,11 +80,6 @@ class Steps:
         """Whether the connection broke, and wasn't closed on this side."""
         return self._connection.broken
 
-    @property
-    def has_written(self) -> bool:
-        """Whether the connection was used in the present step, so that there is a savepoint for it."""
-        return self._is_own
-
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Use the session in a step without a savepoint; a refused statement makes the transaction unusable."""
@@ -99,7 +95,7 @@ class Steps:
     @contextmanager
     def step(self, name: int | None = None) -> Iterator[None]:
         """Run a handler inside the block. An exception rolls back the handler's writes, and is raised further."""
-        self._is_own = self._is_handled = False
+        self.has_written = self._is_handled = False
         self._own_role, self._name = None, name
         self._refused = _refused(self._connection)
         self._session.on_use = self._begin
@@ -109,7 +105,7 @@ class Steps:
         except BaseException as error:
             self._session.on_use = None
             self._check(error)
-            if self._is_own:
+            if self.has_written:
                 self._end(error)
             if self._status == TransactionStatus.INERROR and not self._is_spoiled:
                 self.suspect = name
@@ -117,7 +113,7 @@ class Steps:
             raise
         self._session.on_use = None
         self._check(None)
-        if self._is_own and _blocks(self._connection) != self._blocks:
+        if self.has_written and _blocks(self._connection) != self._blocks:
             raise self._ended()
 
     def handled(self) -> None:
@@ -137,7 +133,7 @@ class Steps:
 
     def check(self) -> None:
         """Check deferred constraints now instead of at the commit."""
-        if self._is_own:
+        if self.has_written:
             self._connection.execute(_CHECK, prepare=False)
 
     def finish(self) -> None:
@@ -155,9 +151,9 @@ class Steps:
 
     def _begin(self) -> None:
         """Prepare the connection when the handler asks for it, for the first time in its step or again."""
-        if self._is_own:
+        if self.has_written:
             return
-        self._is_own = True
+        self.has_written = True
         self._is_spoiled = True
         self._before_use()
         self._is_spoiled = False

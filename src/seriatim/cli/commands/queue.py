@@ -8,7 +8,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.change import Change
-from seriatim.box.operators.queue_release import Released
+from seriatim.box.operators.queues import Released
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
@@ -43,7 +43,7 @@ QUEUE = COUNTS.extended(
 RELEASED: Table[Released] = Table(
     "A queue that was released",
     *json_only("queue", "pipeline", "messages"),
-    row="seriatim.box.operators.queue_release:Released",
+    row="seriatim.box.operators.queues:Released",
 )
 
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
 from seriatim.box.publishing.schedules import schedules_ahead
-from seriatim.box.views import needs
-from seriatim.box.views.clocks import ahead_s, apart, times_ahead
+from seriatim.box.views.clocks import TimesAhead, ahead_s, apart
 from seriatim.box.views.invariants import broken_within
+from seriatim.box.views.needs import RoleSetting
 from seriatim.operations import identity, invariants, links, schedules
 from seriatim.operations.doctor.finding import Finding, State
 from seriatim.operations.faults import kept_faults
@@ -117,7 +117,7 @@ def _switched_on(silent: Sequence[str]) -> str:
 def _time_limits(box: MessageBox) -> Finding:
     """Name time limits of roles that end a turn before its own limit does."""
     with box.access.transaction() as transaction:
-        found = needs.role_settings(transaction)
+        found = transaction.rows("role_settings", RoleSetting)
     short = [one for one in found if 0 < one.seconds < TURN_LIMIT_S]
     if not short:
         return Finding("time limits", State.OK, f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
@@ -152,7 +152,7 @@ def _clock(box: MessageBox) -> Finding:
 def _times(box: MessageBox) -> Finding:
     """Find what waits for a time that was reckoned while the database's clock was ahead."""
     with box.access.transaction() as transaction:
-        found, schedules_found = times_ahead(transaction), schedules_ahead(transaction)
+        found, schedules_found = transaction.rows("times_ahead", TimesAhead), schedules_ahead(transaction)
     told = [
         f"{f'queue {one.queue!r}: ' if one.queue else ''}{counted(one.count, one.kind)}, until "
         f"{one.until.astimezone().isoformat(' ', 'seconds')}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
@@ -20,9 +20,8 @@ from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
 from seriatim.box.views.connections import FORGOTTEN_S
-from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.box.views.workers import WorkerFilter, WorkerView, judges_of, workers_of
+from seriatim.box.views.workers import JudgeView, WorkerFilter, WorkerView, workers_of
 from seriatim.operations.doctor.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
@@ -40,6 +39,8 @@ LONG_TURN_S = 5.0
 OLD_S = 3600.0
 #: A queue of two regions that remembers so many sessions is worth a look: they stay for ever.
 MANY_SESSIONS = 1_000_000
+#: So many of the oldest sides of dialogs are looked at.
+MOST_DIALOGS = 100_000
 #: A finding names at most that many queues or transactions.
 _MOST = 5
 #: And at most that many errors.
@@ -48,13 +49,7 @@ _LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")
 
 
-class _OfQueue(Protocol):
-    @property
-    def queue(self) -> str:
-        """The name of the queue that it is about."""
-
-
-_One = TypeVar("_One", bound=_OfQueue)
+_Row = TypeVar("_Row")
 _Read = TypeVar("_Read")
 
 
@@ -73,9 +68,10 @@ class Work:
         with self.box.access.transaction() as transaction:
             return look(transaction)
 
-    def mine(self, look: Callable[[Transaction], Sequence[_One]]) -> list[_One]:
-        """What a look returns about the queue."""
-        return [one for one in self.read(look) if self.queue in (None, one.queue)]
+    def rows(self, name: str, of: type[_Row], **parameters: Any) -> list[_Row]:
+        """The rows of a statement; where they are about queues, those about the queue."""
+        found = self.read(lambda transaction: transaction.rows(name, of, **parameters))
+        return [one for one in found if self.queue in (None, getattr(one, "queue", self.queue))]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
@@ -83,9 +79,9 @@ class Work:
         return self.read(lambda transaction: counts_of(transaction, self.queue))
 
     @cached_property
-    def stopped(self) -> list[StoppedGroups]:
+    def stopped(self) -> list[needs.StoppedGroups]:
         """The groups that are stopped, by queue and state."""
-        return self.mine(needs.stopped_groups)
+        return self.rows("stopped_by_state", needs.StoppedGroups)
 
     @property
     def gates(self) -> set[str]:
@@ -95,7 +91,7 @@ class Work:
     @cached_property
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
-        return {one.queue: one for one in self.mine(lambda transaction: list(ready_work(transaction).values()))}
+        return {name: one for name, one in self.read(ready_work).items() if self.queue in (None, name)}
 
 
 def _faulted(work: Work) -> Finding:
@@ -133,7 +129,7 @@ def _example(text: str | None) -> str:
 
 
 def _unended(work: Work) -> Finding:
-    found = work.mine(needs.unended_turns)
+    found = work.rows("unended_turns", needs.UnendedTurn)
     if not found:
         return Finding("unended", State.OK, "no message is handed out again and again without an end")
     told = [
@@ -202,7 +198,7 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
 
 def _turns(work: Work) -> Finding:
     """The groups at which turns fail, though the others of their queues go on."""
-    found = work.mine(needs.groups_set_apart)
+    found = work.rows("groups_set_apart", needs.GroupSetApart)
     if not found:
         return Finding("turns", State.OK, "no turn of a group has failed within the minute")
     told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
@@ -213,7 +209,7 @@ def _turns(work: Work) -> Finding:
 
 
 def _restarts(work: Work) -> Finding:
-    found = work.mine(needs.suspected_restarts)
+    found = work.rows("suspected_restarts", needs.SuspectedRestarts)
     if not found:
         return Finding("restarts", State.OK, "no producer seems to have begun anew")
     told = [
@@ -236,7 +232,7 @@ def _dead_letters(work: Work) -> Finding:
 
 
 def _unrouted(work: Work) -> Finding:
-    found = work.read(needs.unrouted)
+    found = work.rows("unrouted_by_problem", needs.Unrouted)
     if not found:
         return Finding("unrouted", State.OK, "every message has found a queue")
     told = []
@@ -256,7 +252,7 @@ def _unrouted(work: Work) -> Finding:
 
 
 def _dialogs(work: Work) -> Finding:
-    found = work.read(needs.unended_dialogs)
+    found = work.rows("unended_dialogs", needs.UnendedDialogs, most=MOST_DIALOGS)
     if not found:
         return Finding("dialogs", State.OK, "no service has left a dialog open that the other side has ended")
     told = [
@@ -273,7 +269,7 @@ def _dialogs(work: Work) -> Finding:
 
 def _far_dialogs(work: Work) -> Finding:
     """What sides of dialogs have said to other boxes, and what these don't acknowledge; and what can't be obeyed here."""
-    found = work.read(lambda transaction: needs.unanswered_dialogs(transaction, PATIENCE_S))
+    found = work.rows("unanswered_dialogs", needs.UnansweredDialogs, older_than=timedelta(seconds=PATIENCE_S))
     if not found:
         return Finding("far dialogs", State.OK, "other boxes have acknowledged what dialogs have said")
     broken = [one for one in found if one.problem is not None]
@@ -297,7 +293,7 @@ def _far_dialogs(work: Work) -> Finding:
 
 
 def _requests(work: Work) -> Finding:
-    found = work.read(lambda transaction: needs.unanswered_requests(transaction, OLD_S))
+    found = work.rows("unanswered_requests", needs.UnansweredRequests, seconds=OLD_S)
     if not found:
         return Finding("requests", State.OK, "no request has waited long for its reply")
     told = [
@@ -308,7 +304,7 @@ def _requests(work: Work) -> Finding:
 
 
 def _sessions(work: Work) -> Finding:
-    found = work.read(lambda transaction: needs.remembered_sessions(transaction, MANY_SESSIONS))
+    found = work.rows("remembered_sessions", needs.RememberedSessions, most=MANY_SESSIONS)
     if not found:
         return Finding("sessions", State.OK, "no queue belongs to two regions")
     many = [one for one in found if one.sessions >= MANY_SESSIONS]
@@ -396,7 +392,7 @@ def _workers(work: Work) -> Finding:
 
 def _judges(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
-        there = [one for one in judges_of(transaction) if one.is_there]
+        there = [one for one in transaction.rows("judges_here", JudgeView) if one.is_there]
         asked = transaction.value("asked_in_vain")
     if there or not asked:
         told = (
@@ -425,7 +421,7 @@ def _has_ended(worker: WorkerView) -> bool:
 
 
 def _subscriptions(work: Work) -> Finding:
-    found = work.mine(needs.stopped_subscriptions)
+    found = work.rows("stopped_subscriptions", needs.StoppedSubscription)
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
@@ -460,7 +456,7 @@ def _transactions(work: Work) -> Finding:
     return Finding("transactions", State.WRONG, told, remedy)
 
 
-def _transaction(one: OpenTransaction) -> str:
+def _transaction(one: needs.OpenTransaction) -> str:
     if one.gid is not None:
         return f"the prepared transaction {one.gid!r} of {one.role} since {period_of(one.seconds)}"
     client = one.name or "without a name"
@@ -471,7 +467,7 @@ def _transaction(one: OpenTransaction) -> str:
 
 
 def _pipelines(work: Work) -> Finding:
-    found = work.mine(needs.pipeline_queues)
+    found = work.rows("queue_pipelines", needs.PipelineQueue)
     if not found:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [

@@ -8,7 +8,7 @@ from seriatim.operations.tables.table import Column, Table
 from seriatim.operations.tables.texts import first_line
 
 if TYPE_CHECKING:
-    from seriatim.box.views.filters import ErrorCount
+    from seriatim.box.views.listing import ErrorCount
 
 #: What `--by error` prints.
 ERRORS: Table[ErrorCount] = Table(
@@ -17,5 +17,5 @@ ERRORS: Table[ErrorCount] = Table(
     Column("error"),
     Column("example", shown=lambda one: None if one.example is None else first_line(one.example)),
     Column("last"),
-    row="seriatim.box.views.filters:ErrorCount",
+    row="seriatim.box.views.listing:ErrorCount",
 )

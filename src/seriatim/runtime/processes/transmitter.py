@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from seriatim.box.box import MessageBox
-from seriatim.box.links.bell import await_work
-from seriatim.box.links.transmission import Roads, transmit
+from seriatim.box.links.transmission import Roads, await_work, transmit
 from seriatim.errors import BoxDisabled, EnvironmentProblem, SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.stop_signal import Stop

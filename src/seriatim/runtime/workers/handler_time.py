@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from types import TracebackType
 
-from seriatim.box.connection.handling import HANDLING
+from seriatim.box.connection.misuse import HANDLING
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import Postpone
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from seriatim.box.box import MessageBox
-from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.lease import HeldLease, renew
+from seriatim.box.faults.lost_turns import reap
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction

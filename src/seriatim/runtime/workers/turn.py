@@ -269,14 +269,8 @@ class TransactionalTurns:
         work = late.work
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
-        with self.box.session() as session:
-            fault = Fault(
-                FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
-            )
-            lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
-            result = note_lost(session.transaction, lost, fault, PATIENCE_S)
-        if result is not None:
-            FAILURES.tell(lost.queue, lost.group, fault, result)
+        fault = Fault(FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker)
+        self.note_lost(LostTurn(work.queue, work.group, work.entry_id, late.token or work.token), fault)
 
     def _cut_off(self, late: LateTurn) -> bool:
         """End the connection of a turn; return False if the turn has ended before."""
@@ -314,7 +308,7 @@ class _Turn:
         self.tried = 0
         #: Whether each message is checked for errors that would refuse the whole turn.
         self.checks = checks
-        #: The token of the record that a turn on trial was begun; see `trials.py`.
+        #: The token of the record that a turn on trial was begun; see `lost_turns.py`.
         self.token: int | None = None
         #: The failure of a handler, and its effect; committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None

@@ -46,5 +46,4 @@ LEFT JOIN LATERAL (
     FROM {schema}.queues AS place JOIN {schema}.entries AS entry USING (queue_id)
     WHERE place.definition ->> 'at' = one.link
 ) AS waits ON TRUE
-WHERE %(name)s::text IS NULL OR one.link = %(name)s
 ORDER BY one.link

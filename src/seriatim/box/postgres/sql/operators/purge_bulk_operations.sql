@@ -20,4 +20,4 @@ WITH old AS MATERIALIZED (
     WHERE one.bulk_id = old.bulk_id AND counted.groups = 0
     RETURNING 1
 )
-SELECT counted.groups + (SELECT count(*) FROM emptied) AS looked, (SELECT count(*) FROM emptied) AS operations FROM counted
+SELECT counted.groups + (SELECT count(*) FROM emptied) AS looked, (SELECT count(*) FROM emptied) AS bulk_operations FROM counted

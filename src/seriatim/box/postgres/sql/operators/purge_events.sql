@@ -11,5 +11,5 @@ WITH looked AS MATERIALIZED (
 )
 SELECT
     (SELECT count(*) FROM looked WHERE recorded_at < %(before)s) AS looked,
-    (SELECT coalesce(max(event_id), 0) FROM looked) AS through,
+    (SELECT coalesce(max(event_id), 0) FROM looked) AS after,
     (SELECT count(*) FROM gone) AS events

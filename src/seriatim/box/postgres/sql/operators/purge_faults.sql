@@ -25,5 +25,5 @@ WITH looked AS MATERIALIZED (
 )
 SELECT
     (SELECT count(*) FROM looked WHERE at < %(before)s) AS looked,
-    (SELECT coalesce(max(fault_id), 0) FROM looked) AS through,
+    (SELECT coalesce(max(fault_id), 0) FROM looked) AS after,
     (SELECT count(*) FROM gone) AS faults

@@ -10,4 +10,4 @@ WITH old AS MATERIALIZED (
     WHERE done.queue_id = old.queue_id AND done.done_at = old.done_at AND done.entry_id = old.entry_id
     RETURNING done.done_at
 )
-SELECT count(*) AS entries, max(done_at) AS through FROM gone
+SELECT count(*) AS history, max(done_at) AS since FROM gone

@@ -10,4 +10,4 @@ WITH old AS MATERIALIZED (
     WHERE known.message_id = old.message_id AND known.id_space = old.id_space
     RETURNING known.published_at
 )
-SELECT count(*) AS message_ids, max(published_at) AS through FROM gone
+SELECT count(*) AS message_ids, max(published_at) AS since FROM gone

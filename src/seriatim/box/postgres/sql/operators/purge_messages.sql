@@ -9,7 +9,7 @@ WITH noted AS (
     ) RETURNING drop_id, arrival_id, position
 ), loose AS MATERIALIZED (
     SELECT DISTINCT arrival_id, position FROM noted AS message
-    WHERE {is_loose(message)}
+    WHERE {is_loose()}
 ), gone AS (
     DELETE FROM {schema}.spool AS stored USING loose
     WHERE stored.arrival_id = loose.arrival_id AND stored.position = loose.position
@@ -17,6 +17,6 @@ WITH noted AS (
 )
 SELECT
     (SELECT count(*) FROM noted) AS looked,
-    (SELECT coalesce(max(drop_id), 0) FROM noted) AS through,
+    (SELECT coalesce(max(drop_id), 0) FROM noted) AS after,
     (SELECT count(*) FROM gone) AS messages,
     (SELECT coalesce(sum(octets), 0)::bigint FROM gone) AS message_bytes

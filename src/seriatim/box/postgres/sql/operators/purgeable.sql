@@ -13,7 +13,7 @@ WITH done AS (
     WHERE EXISTS (
         SELECT FROM {schema}.spool AS stored
         WHERE stored.arrival_id = message.arrival_id AND stored.position = message.position
-    ) AND {is_loose(message)}
+    ) AND {is_loose()}
 ), ids AS (
     SELECT count(*) AS message_ids FROM {schema}.message_ids WHERE published_at < %(ids_before)s
 ), sizes AS (

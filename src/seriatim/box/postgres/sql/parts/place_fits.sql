@@ -4,7 +4,6 @@ AND (%(group)s::text IS NULL OR place.group_key = %(group)s)
 AND (%(status)s::text IS NULL OR place.status = %(status)s)
 AND (%(message_type)s::text IS NULL OR place.type = %(message_type)s)
 AND (%(message_id)s::text IS NULL OR place.message_id = %(message_id)s)
-AND (%(id_space)s::text IS NULL OR place.id_space = %(id_space)s)
 AND {in_time(place.received_at)}
 AND {is_of_wanted(place)}
 AND (%(error)s::text IS NULL OR place.reason ILIKE %(error)s OR failed.error ILIKE %(error)s)

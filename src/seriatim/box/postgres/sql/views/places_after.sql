@@ -4,29 +4,12 @@
 -- Index: spool_pkey, or by the same columns entries_of_message, aside_of_message, history_of_message, unrouted_pkey,
 -- whichever has the messages of a status; for each message that is read likewise, and faults_of_message.
 WITH candidate AS MATERIALIZED (
-    (
-        SELECT one.arrival_id, one.position FROM {schema}.spool AS one
-        WHERE %(among)s = 'spool' AND (one.arrival_id, one.position) > (%(after_arrival)s::bigint, %(after_position)s::bigint)
-        ORDER BY one.arrival_id, one.position LIMIT %(most)s
-    ) UNION (
-        SELECT one.arrival_id, one.position FROM {schema}.entries AS one
-        WHERE %(among)s = 'entries' AND (one.arrival_id, one.position) > (%(after_arrival)s::bigint, %(after_position)s::bigint)
-        ORDER BY one.arrival_id, one.position LIMIT %(most)s
-    ) UNION (
-        SELECT one.arrival_id, one.position FROM {schema}.aside AS one
-        WHERE %(among)s = 'aside' AND (one.arrival_id, one.position) > (%(after_arrival)s::bigint, %(after_position)s::bigint)
-        ORDER BY one.arrival_id, one.position LIMIT %(most)s
-    ) UNION (
-        SELECT one.arrival_id, one.position FROM {schema}.history AS one
-        WHERE %(among)s = 'history' AND (one.arrival_id, one.position) > (%(after_arrival)s::bigint, %(after_position)s::bigint)
-        ORDER BY one.arrival_id, one.position LIMIT %(most)s
-    ) UNION (
-        SELECT one.arrival_id, one.position FROM {schema}.unrouted AS one
-        WHERE %(among)s = 'unrouted' AND (one.arrival_id, one.position) > (%(after_arrival)s::bigint, %(after_position)s::bigint)
-        ORDER BY one.arrival_id, one.position LIMIT %(most)s
-    ) UNION (
-        SELECT %(after_arrival)s::bigint, %(after_position)s::bigint WHERE %(among)s = 'one'
-    )
+    ({messages_after(spool)})
+    UNION ({messages_after(entries)})
+    UNION ({messages_after(aside)})
+    UNION ({messages_after(history)})
+    UNION ({messages_after(unrouted)})
+    UNION (SELECT %(after_arrival)s::bigint, %(after_position)s::bigint WHERE %(among)s = 'one')
 ), last AS (
     SELECT arrival_id AS last_arrival, position AS last_position, count(*) OVER () AS read FROM candidate
     ORDER BY arrival_id DESC, position DESC LIMIT 1

@@ -9,7 +9,7 @@ AS $function$
 DECLARE
     counted integer;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     INSERT INTO {schema}.rollbacks AS known (queue_id, group_key, entry_id, times, last_by)
     VALUES (of_queue, of_group, of_entry, 1, rolled_back)
     ON CONFLICT (queue_id, group_key) DO UPDATE SET

@@ -8,7 +8,7 @@ AS $function$
 DECLARE
     made bigint;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     INSERT INTO {schema}.trials AS trial (queue_id, unit, group_key, entry_id, token, worker, server_began, times)
     VALUES (
         of_queue, coalesce(of_group, of_entry::text), of_group, of_entry, nextval('{schema}.fences'), of_worker,

@@ -11,7 +11,7 @@ AS $function$
 DECLARE
     known record;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    PERFORM {schema}.permit_entries('receive', of_queue, of_entries);
     IF of_group IS NULL THEN
         UPDATE {schema}.entries AS entry SET visible_at = 'infinity'
         WHERE entry.entry_id = ANY (of_entries[:how_many]) AND entry.queue_id = of_queue;

@@ -8,7 +8,7 @@ AS $function$
 DECLARE
     made bigint;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     INSERT INTO {schema}.leases AS lease (queue_id, group_key, entry_ids, worker, expires_at)
     VALUES (of_queue, of_group, ARRAY[of_entry], of_worker, clock_timestamp() + period)
     ON CONFLICT DO NOTHING

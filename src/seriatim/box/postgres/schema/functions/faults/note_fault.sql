@@ -14,7 +14,7 @@ DECLARE
     moment timestamptz := clock_timestamp();
     again timestamptz := moment + delay;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    PERFORM {schema}.permit_entries('receive', of_queue, of_entries);
     now_us := (extract(epoch FROM moment) * 1000000)::bigint;
     UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again, delayed_at = moment
     WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.set_dead(
 ) RETURNS void
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries_for('judge', of_queue, of_entries);
+    PERFORM {schema}.permit_entries('judge', of_queue, of_entries);
     WITH gone AS (
         DELETE FROM {schema}.entries AS entry
         WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue

@@ -77,8 +77,7 @@ BEGIN
         -- A separate statement: it sees the numbers that `given` counts.
         alive := (
             SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
-            WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-                AND coalesce(entry.origin_group, entry.group_key) = of_group
+            WHERE {is_on_way(entry)}
                 AND coalesce(entry.origin_number, entry.ordinal) >= following
             ORDER BY coalesce(entry.origin_number, entry.ordinal) LIMIT 1
         );
@@ -123,8 +122,7 @@ BEGIN
                     AND (waiting IS NULL OR entry.origin_number < waiting)
                     AND NOT EXISTS (
                         SELECT FROM {schema}.entries AS other
-                        WHERE other.gate_id = of_gate AND other.gate_id <> other.queue_id
-                            AND coalesce(other.origin_group, other.group_key) = of_group
+                        WHERE {is_on_way(other)}
                             AND coalesce(other.origin_number, other.ordinal) = entry.origin_number
                     )
                 ORDER BY entry.origin_number LIMIT 1
@@ -135,8 +133,7 @@ BEGIN
                 voids := voids || ARRAY(
                     SELECT number FROM generate_series(alive, nearest - 1) AS number
                     EXCEPT SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
-                    WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-                        AND coalesce(entry.origin_group, entry.group_key) = of_group
+                    WHERE {is_on_way(entry)}
                         AND coalesce(entry.origin_number, entry.ordinal) >= alive
                         AND coalesce(entry.origin_number, entry.ordinal) < nearest
                     EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
@@ -165,8 +162,7 @@ BEGIN
             DELETE FROM {schema}.late_places AS late
             WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS entry
-                WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-                    AND coalesce(entry.origin_group, entry.group_key) = of_group
+                WHERE {is_on_way(entry)}
                     AND coalesce(entry.origin_number, entry.ordinal) = late.number
             );
             late_numbers := late_numbers || numbers;

@@ -6,8 +6,7 @@ AS $function$
 BEGIN
     RETURN (
         SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
-        WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-            AND coalesce(entry.origin_group, entry.group_key) = of_group
+        WHERE {is_on_way(entry)}
             AND coalesce(entry.origin_number, entry.ordinal) >= coalesce((
                 SELECT known.next FROM {schema}.known_groups AS known
                 WHERE known.queue_id = of_gate AND known.group_key = of_group

@@ -24,13 +24,11 @@ BEGIN
         min(coalesce(entry.origin_number, entry.ordinal))
     INTO open_places, open_number
     FROM {schema}.entries AS entry
-    WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-        AND coalesce(entry.origin_group, entry.group_key) = of_group
+    WHERE {is_on_way(entry)}
         AND coalesce(entry.origin_number, entry.ordinal) >= following;
     open_us := (
         SELECT min(entry.rank + (entry.priority - 5) * 10000000) FROM {schema}.entries AS entry
-        WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
-            AND coalesce(entry.origin_group, entry.group_key) = of_group
+        WHERE {is_on_way(entry)}
             AND coalesce(entry.origin_number, entry.ordinal) = open_number
     );
 END

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.bodies_of(of_queue integer, of_entries bigin
 RETURNS TABLE (size integer, body bytea)
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries_for('receive', of_queue, of_entries);
+    PERFORM {schema}.permit_entries('receive', of_queue, of_entries);
     RETURN QUERY
     SELECT one.size, CASE WHEN one.size <= largest AND (one.at = 1 OR one.together <= most) THEN one.whole END
     FROM (

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.edited(of_queue integer, of_entries bigint[]
 RETURNS TABLE (entry_id bigint, body bytea, context text, property_types jsonb)
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries_for('read', of_queue, of_entries);
+    PERFORM {schema}.permit_entries('read', of_queue, of_entries);
     RETURN QUERY
     SELECT entry.entry_id, new_body.body, new_context.context::text, new_context.property_types
     FROM {schema}.entries AS entry

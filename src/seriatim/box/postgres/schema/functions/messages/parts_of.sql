@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.parts_of(of_queue integer, of_entries bigint
 RETURNS TABLE (entry_id bigint, name text, content_type text, body bytea)
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries_for('read', of_queue, of_entries);
+    PERFORM {schema}.permit_entries('read', of_queue, of_entries);
     RETURN QUERY
     SELECT entry.entry_id, part.name, part.content_type, part.body
     FROM {schema}.entries AS entry JOIN {schema}.message_parts AS part USING (arrival_id, position)

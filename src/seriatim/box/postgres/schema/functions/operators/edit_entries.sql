@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION {schema}.edit_entries(
 AS $function$
 BEGIN
     PERFORM {schema}.permit('see_bodies', ARRAY[of_queue]);
-    PERFORM {schema}.permit_entries_for('operate', of_queue, of_entries);
+    PERFORM {schema}.permit_entries('operate', of_queue, of_entries);
     INSERT INTO {schema}.edits (entry_id, arrival_id, position, body, context, property_types, edited_by)
     SELECT
         entry.entry_id, arrival_id, position, given.body,

@@ -5,7 +5,7 @@
 CREATE OR REPLACE FUNCTION {schema}.begin_unique(of_queue integer, of_group text, of_entries bigint[]) RETURNS void
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    PERFORM {schema}.permit_entries('receive', of_queue, of_entries);
     IF cardinality(of_entries) > 64 THEN
         PERFORM pg_advisory_xact_lock_shared({schema}.group_in_hand_lock(of_queue, coalesce(of_group, '')));
     ELSE

@@ -1,12 +1,12 @@
--- Refuse a caller that may not receive from a queue, or has entries of another one.
+-- Refuse a caller without a right for a queue, or with entries of another one.
 -- is: stable
-CREATE OR REPLACE FUNCTION {schema}.permit_entries(of_queue integer, entry_ids bigint[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.permit_entries(what text, of_queue integer, entry_ids bigint[]) RETURNS void
 AS $function$
 BEGIN
     IF {schema}.is_owner() THEN
         RETURN;
     END IF;
-    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    PERFORM {schema}.permit(what, ARRAY[of_queue]);
     IF EXISTS (
         SELECT FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (entry_ids) AND entry.queue_id <> of_queue
     ) THEN

@@ -14,7 +14,7 @@ DECLARE
     alone bigint;
     looks text[];
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    PERFORM {schema}.permit_entries('receive', of_queue, entry_ids);
     IF TRUE = ANY (lates) THEN
         INSERT INTO {schema}.late_places (gate_id, group_key, number)
         SELECT entry.gate_id, entry.group_key, handed.ordinal

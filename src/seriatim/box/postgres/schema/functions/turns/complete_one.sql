@@ -6,7 +6,7 @@ DECLARE
     gone record;
 BEGIN
     IF NOT {schema}.is_owner() THEN
-        PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+        PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     END IF;
     DELETE FROM {schema}.entries WHERE entry_id = of_entry RETURNING arrival_id, position INTO gone;
     DELETE FROM {schema}.spool AS stored

@@ -18,7 +18,7 @@ CREATE OR REPLACE FUNCTION {schema}.decide(
 ) RETURNS void
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries_for('judge', of_queue, kept_ids || aside_ids);
+    PERFORM {schema}.permit_entries('judge', of_queue, kept_ids || aside_ids);
     INSERT INTO {schema}.known_groups AS known (
         queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
         arrivals, decided, due_at, ready_rank, suspects, suspect, remembered, lives

@@ -10,7 +10,7 @@ RETURNS TABLE (
 AS $function$
 #variable_conflict use_column
 BEGIN
-    PERFORM {schema}.permit_entries_for(
+    PERFORM {schema}.permit_entries(
         CASE WHEN of_entries = '{}' THEN 'judge' ELSE 'receive' END, of_queue, of_entries
     );
     RETURN QUERY

@@ -8,7 +8,7 @@ DECLARE
     short bigint;
     own bigint;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    PERFORM {schema}.permit_entries('receive', of_queue, entry_ids);
     IF of_group IS NULL THEN
         SELECT entry.xmax::text::bigint INTO short FROM {schema}.entries AS entry WHERE entry.entry_id = entry_ids[1];
     ELSE

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION {schema}.is_in_hand(
 ) RETURNS boolean
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    PERFORM {schema}.permit_entries('receive', of_queue, entry_ids);
     RETURN of_group IS NULL OR pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group)) AND EXISTS (
         SELECT FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_queue AND known.group_key = of_group

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.leave_mark(of_queue integer, of_entry bigint) RETURNS boolean
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     IF {schema}.was_rolled_back((SELECT entry.xmax FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry)) THEN
         RETURN FALSE;
     END IF;

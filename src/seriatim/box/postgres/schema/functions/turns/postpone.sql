@@ -11,7 +11,7 @@ DECLARE
     again timestamptz;
     free bigint[];
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    PERFORM {schema}.permit_entries('receive', of_queue, of_entries);
     IF delay IS NULL OR delay < '0 s' OR delay > '10000 days' THEN
         RAISE EXCEPTION 'a message cannot be postponed by %', coalesce(delay::text, 'no time') USING
             ERRCODE = 'invalid_parameter_value', HINT = 'from 0 s to 10000 days';

@@ -8,7 +8,7 @@ AS $function$
 DECLARE
     kept bigint[];
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    PERFORM {schema}.permit_entries('receive', of_queue, entry_ids);
     PERFORM pg_advisory_xact_lock({schema}.group_lock(of_queue, of_group));
     SELECT array_agg(entry.entry_id) INTO kept
     FROM unnest(entry_ids, ordinals) AS handed (entry_id, ordinal)

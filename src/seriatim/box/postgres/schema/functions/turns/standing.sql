@@ -10,7 +10,7 @@ AS $function$
 DECLARE
     is_ours boolean := TRUE;
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+    PERFORM {schema}.permit_entries('receive', of_queue, entry_ids);
     hand := coalesce(pg_xact_status(handed), 'aborted');
     is_left := EXISTS (SELECT FROM {schema}.entries WHERE entry_id = ANY (entry_ids));
     is_put := put IS NOT NULL AND coalesce(pg_xact_status(put), 'aborted') <> 'aborted';

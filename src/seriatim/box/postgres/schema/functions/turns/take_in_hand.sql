@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.take_in_hand(
 ) RETURNS bigint
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     IF cardinality(begun) > 0 THEN
         PERFORM {schema}.converse(begun);
     END IF;

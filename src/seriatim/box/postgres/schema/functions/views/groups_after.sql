@@ -35,8 +35,7 @@ BEGIN
             RETURN QUERY
             SELECT place.queue_id, place.queue, one.key
             FROM (SELECT DISTINCT named.key COLLATE "C" AS key FROM unnest(only_keys) AS named (key)) AS one
-            WHERE one.key > later AND one.key >= lowest AND one.key < below
-                AND (pattern IS NULL OR one.key LIKE pattern) AND (
+            WHERE {key_fits(one.key)} AND (
                     EXISTS (
                         SELECT FROM {schema}.known_groups AS known
                         WHERE known.queue_id = place.queue_id AND known.group_key = one.key
@@ -56,8 +55,7 @@ BEGIN
             RETURN QUERY
             SELECT place.queue_id, place.queue, known.group_key FROM {schema}.known_groups AS known
             WHERE known.queue_id = place.queue_id AND known.flags & {flag.FAULTED} <> 0
-                AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
-                AND (pattern IS NULL OR known.group_key LIKE pattern)
+                AND {key_fits(known.group_key)}
             ORDER BY known.group_key LIMIT most - taken;
         ELSIF among = 'standing' THEN
             RETURN QUERY
@@ -66,15 +64,13 @@ BEGIN
                     SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id
                         AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> {NEVER})
-                        AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
-                        AND (pattern IS NULL OR known.group_key LIKE pattern)
+                        AND {key_fits(known.group_key)}
                     ORDER BY known.group_key LIMIT most - taken
                 ) UNION (
                     -- A restart of its producer may be suspected.
                     SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id AND known.suspects > 0
-                        AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
-                        AND (pattern IS NULL OR known.group_key LIKE pattern)
+                        AND {key_fits(known.group_key)}
                     ORDER BY known.group_key LIMIT most - taken
                 ) UNION (
                     -- Its first message may be postponed.
@@ -82,16 +78,14 @@ BEGIN
                     WHERE entry.queue_id = place.queue_id AND entry.postponed_until IS NOT NULL
                         AND entry.status = 'queued'
                         AND entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()
-                        AND entry.group_key > later AND entry.group_key >= lowest AND entry.group_key < below
-                        AND (pattern IS NULL OR entry.group_key LIKE pattern)
+                        AND {key_fits(entry.group_key)}
                     ORDER BY entry.group_key LIMIT most - taken
                 ) UNION (
                     -- An operator has requested its suspension; the end of the present turn
                     -- obeys.
                     SELECT DISTINCT asked.group_key FROM {schema}.requests AS asked
                     WHERE asked.queue_id = place.queue_id AND asked.action = 'suspend'
-                        AND asked.group_key > later AND asked.group_key >= lowest AND asked.group_key < below
-                        AND (pattern IS NULL OR asked.group_key LIKE pattern)
+                        AND {key_fits(asked.group_key)}
                     ORDER BY asked.group_key LIMIT most - taken
                 )
             ) AS one
@@ -155,8 +149,7 @@ BEGIN
                 (
                     SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id
-                        AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
-                        AND (pattern IS NULL OR known.group_key LIKE pattern)
+                        AND {key_fits(known.group_key)}
                     ORDER BY known.group_key LIMIT most - taken
                 ) UNION (
                     SELECT step.group_key FROM step WHERE pattern IS NULL OR step.group_key LIKE pattern

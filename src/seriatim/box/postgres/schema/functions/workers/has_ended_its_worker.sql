@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.has_ended_its_worker(of_queue integer, of_entry bigint) RETURNS boolean
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    PERFORM {schema}.permit_entries('receive', of_queue, ARRAY[of_entry]);
     RETURN EXISTS (
         SELECT FROM {schema}.faults AS fault
         WHERE fault.entry_id = of_entry AND fault.queue_id = of_queue AND fault.kind IN ('poison', 'timeout')

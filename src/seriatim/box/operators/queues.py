@@ -1,14 +1,16 @@
-"""Take a queue back from a pipeline that is gone, so that workers may receive from it again."""
+"""Take a queue back from a pipeline that is gone; change what is set for a queue, which its processes obey while they run."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, check_setting
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.errors import ActionRefused
+from seriatim.errors import ActionRefused, UsageError
 
 _PATIENCE_S, _PAUSE_S = 2.0, 0.02
 
@@ -46,3 +48,16 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
     details = {"pipeline": pipeline, "messages": messages}
     log(transaction, by, "release", queue=name, group=None, details=details)
     return Released(name, pipeline, messages)
+
+
+def set_queue(transaction: Transaction, queue: BoxQueue, given: Mapping[str, object], by: Operator) -> QueueSettings:
+    for name, value in given.items():
+        check_setting(name, value)
+    if not given:
+        raise UsageError("nothing is given to set", remedy=f"one of {', '.join(SETTINGS)}; None unsets it")
+    values = dict.fromkeys(SETTINGS) | dict(given)
+    found = transaction.one(
+        "set_queue", QueueSettings, queue_id=queue.queue_id, changed=list(given), actor=by.actor, **values
+    )
+    log(transaction, by, "set", queue=queue.declared.name, group=None, details=dict(given))
+    return found
