@@ -71,7 +71,6 @@ class Kind:
         return value
 
     def stored(self, key: str, value: Any) -> dict[str, Any]:
-        """The entries of the value in a mapping of JSON values."""
         return {key: value}
 
     def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
@@ -362,7 +361,6 @@ class Leaf:
 
     @property
     def is_given(self) -> bool:
-        """Whether it differs from its default."""
         return bool(self.value != self.default)
 
 

@@ -69,7 +69,6 @@ def condition(term: Expression) -> Expression:
 
 
 def all_of(terms: Iterable[Expression]) -> Expression:
-    """The conjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, And) else (term,))
@@ -77,7 +76,6 @@ def all_of(terms: Iterable[Expression]) -> Expression:
 
 
 def any_of(terms: Iterable[Expression]) -> Expression:
-    """The disjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, Or) else (term,))

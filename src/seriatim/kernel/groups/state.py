@@ -144,7 +144,6 @@ class Held(Columns):
         return self if self.weight.all() else self.take(self.weight > 0)
 
     def counts(self, groups: int) -> Ints:
-        """The number of messages that each group holds."""
         return np.bincount(self.group if self.weight.all() else self.group[self.weight > 0], minlength=groups)
 
     def first_arrival(self, groups: int) -> Ints:
@@ -490,7 +489,6 @@ class State:
         return self.with_groups(suspects=suspects)
 
     def stopped(self) -> Bools:
-        """The stopped groups, from which nothing leaves."""
         return self.groups.has(STOPPING)
 
     def select(self, rows: Ints) -> State:

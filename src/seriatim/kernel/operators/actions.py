@@ -200,7 +200,6 @@ def _with_markers(policy: Policy, skipped: Ranges, gone: Held, following: Ints) 
 
 
 def _runs(policy: Policy, those: Ints) -> Ranges:
-    """The runs of some numbers of the only group."""
     step = policy.increment if isinstance(policy, Standard) else 1
     those = np.unique(those)
     begins = np.ones(len(those), np.bool_)

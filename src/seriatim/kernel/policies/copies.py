@@ -190,7 +190,6 @@ def _starts(*keys: Ints) -> Bools:
 
 
 def _runs(starts: Ints, rows: int) -> Ints:
-    """The number of each row's run."""
     begins = empty_ints(rows)
     begins[starts] = 1
     return np.cumsum(begins) - 1

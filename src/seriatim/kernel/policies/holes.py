@@ -254,7 +254,6 @@ def passed_voids(at: Taken, passed: Bools, cause: Ints, time: Ints, step: int) -
 
 
 def _run_starts(at: Taken, step: int) -> Bools:
-    """The rows with which a run of numbers begins."""
     starts = first_per_group(at.group)
     starts[1:] |= at.sequence[1:] != at.sequence[:-1] + at.span[:-1] * step
     return starts

@@ -210,7 +210,6 @@ def _unique_items(validator: Any, wanted: Any, value: Value, _: Any) -> Iterator
 
 
 def _key(value: Value) -> Any:
-    """Return a hashable key that is equal for equal JSON values."""
     match value:
         case bool():
             return ("boolean", value)

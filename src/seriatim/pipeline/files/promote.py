@@ -150,7 +150,6 @@ class _Paths:
         self._envelope_name = envelope
 
     def promotion(self, section: Section, name: str) -> Promotion | None:
-        """The property `name`; None if it is wrong."""
         usable = usable_name(section, name)
         inner, path_key = section, name
         fitting: str | None = "string"

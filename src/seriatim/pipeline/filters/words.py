@@ -67,7 +67,6 @@ class FilterText:
         return f"{self.where}:{place}" if self.where else place
 
     def undeclared(self, token: Token, *, quoted: bool) -> FilterError | ColumnError:
-        """Return the error for a name that is no property."""
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"

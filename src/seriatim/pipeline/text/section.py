@@ -48,7 +48,6 @@ class Section:
         return key in self._table.keys
 
     def names(self) -> list[str]:
-        """All keys, in the order of the file."""
         return list(self._table.keys)
 
     def fault(self, key: str | None, what: str, remedy: str = "") -> None:

@@ -87,8 +87,6 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The properties of a checkpoint that are fixed from its first start on."""
-
     #: A unique id, also different from earlier checkpoints in the same folder.
     id: str
     buckets: int
@@ -469,7 +467,6 @@ class Checkpoint:
     def _refused(
         self, manifest: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str] = ()
     ) -> Iterator[Change]:
-        """The changes with which the pipeline doesn't start."""
         yield from (change for change in self._other_facts(manifest, known, pipeline) if change.effect == "refused")
         yield from (
             change for change in self._other_destinations(manifest, pipeline, abandon) if change.effect == "refused"

@@ -247,7 +247,6 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
 
 
 def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult], set[str]]:
-    """Return the existing answers, and the commands that wait for one."""
     # First the waiting commands: the answers that arrive meanwhile are found next.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
     answered = {

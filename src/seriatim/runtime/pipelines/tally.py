@@ -28,8 +28,6 @@ PUT_BACK = "put_back"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The counts after a batch."""
-
     batch: int = -1
     #: The numbers of messages decided so far, by destination and disposition, and of those that were put back.
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -44,11 +42,9 @@ class Standing:
         return sum(report.get("held", {}).get(destination, 0) for report in self.reports.values())
 
     def holes(self) -> int:
-        """The number of open holes, over all destinations."""
         return sum(sum(report.get("holes", {}).values()) for report in self.reports.values())
 
     def held_groups(self) -> int:
-        """Groups that hold messages, over all destinations."""
         return sum(sum(report.get("held_groups", {}).values()) for report in self.reports.values())
 
     def longest(self) -> tuple[HeldGroup, ...]:
@@ -199,7 +195,6 @@ def _plain(standing: Standing) -> dict[str, object]:
 
 
 def _read(file: Path) -> tuple[Standing, Standing]:
-    """Read the present counts, and the ones before."""
     try:
         content = json.loads(file.read_bytes())
         return Standing(**content["standing"]), Standing(**content["before"])

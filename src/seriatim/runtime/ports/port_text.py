@@ -15,7 +15,6 @@ _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 
 def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
-    """Parse the text of a port, and return its source."""
     kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq, "kafka": _kafka}
     return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
 

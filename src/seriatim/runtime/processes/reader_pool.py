@@ -169,8 +169,6 @@ class ReaderPool:
 
 
 class _Work:
-    """A supervisor that runs in a thread."""
-
     def __init__(self, supervisor: Supervisor, began: float) -> None:
         self.supervisor = supervisor
         self.began = began

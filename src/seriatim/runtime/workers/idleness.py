@@ -49,7 +49,6 @@ class Idleness:
             return self._turns
 
     def worked(self) -> None:
-        """A thread has done a turn."""
         with self._changed:
             self._turns += 1
             self._changed.notify_all()

@@ -42,7 +42,6 @@ class LeaseKeeper(threading.Thread):
 
     @contextmanager
     def keeping(self, lease: HeldLease) -> Iterator[None]:
-        """Renew the lease inside the block."""
         with self._lock:
             self._leases[lease.token] = lease
             self._seen[lease.token] = time.monotonic()
@@ -62,7 +61,6 @@ class LeaseKeeper(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Renew, until it is ended."""
         threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
         due = time.monotonic() + self._heartbeat_s
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s, max(due - time.monotonic(), 0.0))):

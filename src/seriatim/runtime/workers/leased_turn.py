@@ -183,7 +183,6 @@ class _Turn:
             postpone(session.transaction, lease.take_back(session.transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
-        """Record a fault, and end the lease."""
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):

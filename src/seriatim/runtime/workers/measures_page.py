@@ -32,7 +32,6 @@ class MeasuresPage:
 
     @classmethod
     def make(cls) -> Self:
-        """Make a new, empty one, in memory if the system can."""
         size = _FRONT_BYTES + 2 * _PLACE_BYTES
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("seriatim-measures")

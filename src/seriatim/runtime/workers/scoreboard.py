@@ -49,8 +49,6 @@ class Work:
 
 
 class Slot:
-    """The part of a scoreboard that belongs to one thread."""
-
     def __init__(self, memory: mmap.mmap, at: int) -> None:
         self._memory = memory
         self._at = at
@@ -128,7 +126,6 @@ class Slot:
 
     @property
     def counted(self) -> int:
-        """How many messages handlers got."""
         return int(_COUNT.unpack_from(self._memory, self._at + _COUNT_AT)[0])
 
     @property
@@ -170,7 +167,6 @@ class Scoreboard:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        """Make a new, empty scoreboard in a file without a name; in memory if the system can, because writing to a disk waits."""
         size = _FRONT_BYTES + slots * _SLOT_BYTES
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("seriatim-scoreboard")
@@ -205,7 +201,6 @@ class Scoreboard:
             return slot
 
     def give_back(self, slot: Slot) -> None:
-        """The thread has ended."""
         with self._lock:
             heapq.heappush(self._free, self._slots.index(slot))
 

@@ -93,7 +93,6 @@ class Due:
 
     @classmethod
     def unknown(cls, buckets: int) -> Due:
-        """Return the state before the first batch."""
         return cls(-1, (FOREVER,) * -(-buckets // width(buckets)))
 
     def slots_until(self, now: int) -> list[int]:

@@ -46,8 +46,6 @@ class _LogFile(NamedTuple):
 
 
 class OperatorLog:
-    """The log in a folder; made by the first entry."""
-
     def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
         #: The id of the checkpoint to which it belongs; "": unknown, and not compared.

@@ -229,7 +229,6 @@ class _UntoldReader(DataSourceStreamReader):
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
-        """Return the offset after the new rows."""
         self._end = self._reader.first_after_unknown() if self._end is None else self._reader.read(self._end)[1]
         return self._end
 

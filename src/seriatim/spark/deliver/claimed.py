@@ -73,7 +73,6 @@ class _Groups:
     through: Ints
 
     def places(self, rows: pa.Table) -> Ints:
-        """The place of each row's group."""
         index: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
         return index
 

@@ -62,7 +62,6 @@ class Outlet:
     columns: tuple[tuple[str, str], ...] = ()
 
     def pick(self, rows: pa.Table) -> pa.Table:
-        """The columns of the port's file."""
         if not self.columns:
             return rows.select(["_line"])
         return pa.table({name: _picked(rows, name, column) for name, column in self.columns})
@@ -161,7 +160,6 @@ class _TaskFiles:
             self._fail(error)
 
     def finish(self) -> None:
-        """Write the waiting rows, and finish the file."""
         self.flush()
         if self._file is None:
             return
@@ -320,7 +318,6 @@ def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
 
 
 def _by_port(table: pa.Table, ports: pa.ChunkedArray) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each port, in their order."""
     places = pc.fill_null(ports, -1).to_numpy()
     if not len(places):
         return

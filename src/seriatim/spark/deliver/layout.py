@@ -65,7 +65,6 @@ class _Shape:
 
     @property
     def more(self) -> list[str]:
-        """The columns behind ``late``."""
         return [name for name in self.says if name != "unwrapped"]
 
 
@@ -255,7 +254,6 @@ def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
 
 
 def _incarnation(shape: _Shape) -> list[Column]:
-    """The incarnation of a destination that was added again."""
     return [F.lit(shape.incarnation).alias(_INCARNATION)] if shape.incarnation else []
 
 

@@ -19,7 +19,6 @@ _PLAIN_TYPES = {
 
 
 def ddl_of(kind: str) -> str:
-    """The Spark type of a property's type."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:
         precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)

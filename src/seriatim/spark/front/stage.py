@@ -113,7 +113,6 @@ class _Task:
         self.counts = np.zeros(len(front.places.queues), np.int64)
 
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The messages with their blocks and their places."""
         for read in self._front.lines(batches):
             if not read.num_rows:
                 continue
@@ -129,7 +128,6 @@ class _Task:
             yield pa.RecordBatch.from_arrays([*columns, *added.values()], schema=schema)
 
     def told(self) -> pa.Table:
-        """How many messages with tickets each block has."""
         times, files, starts = zip(*self._blocks, strict=True)
         numbers = self._first_number() + np.arange(len(self._blocks))
         location = [self._front.location] * len(self._blocks)

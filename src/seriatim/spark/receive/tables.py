@@ -217,7 +217,6 @@ def _row(schema: T.StructType) -> Column:
 
 
 def _body(entry: Receive, schema: T.StructType) -> Column:
-    """The body: its column, or the row as JSON."""
     name = entry.source.body
     if name is None:
         return F.to_json("_row", {"ignoreNullFields": "false"}).cast("binary")
@@ -309,7 +308,6 @@ class _Bodies:
             yield _joined(rows, reader.taken())
 
     def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
-        """For each row the columns that are read, by name."""
         if not self.looked_at:
             return None
         columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]

@@ -398,7 +398,6 @@ class Bucket:
         return None if refusals is None or refusals.null_count == len(refusals) else refusals
 
     def _rows_by_queue(self) -> dict[int, Ints]:
-        """The rows that arrived for each queue, by its number."""
         if self._found is None:
             return {0: np.arange(self._arrived.num_rows)}
         number = pc.fill_null(self._found, 0).to_numpy().astype(np.int64)
@@ -877,7 +876,6 @@ def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _words(reason: Ints) -> pa.Array:
-    """The reasons in words; null if there is none."""
     return _reasons().take(pa.array(reason))
 
 

@@ -111,7 +111,6 @@ class Obeying:
         self.changed = False
 
     def obey(self, commands: list[Command]) -> list[dict[str, Any]]:
-        """Obey commands; return the answers, as JSON has them."""
         rows = self._find(commands)
         answers = []
         for command, row in zip(commands, rows, strict=True):
@@ -196,7 +195,6 @@ class Obeying:
         )
 
     def _begin(self, queue: Queue, key: str) -> int:
-        """The row of a group that begins now."""
         known = self._index.queues.get(queue.name) or self._without_groups(queue)
         new = pa.array([key.encode()], pa.binary())
         self._index.queues[queue.name] = known.enrolled(new, kernel.new_state(queue.policy, 1))

@@ -74,8 +74,6 @@ def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[d
 def _telling(
     policies: Mapping[str, Policy], incarnations: Mapping[str, int], key: str | None, *, ready: bool
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the groups in buckets' indexes, as JSON."""
-
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, value in zip(

@@ -68,7 +68,6 @@ def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession 
 
 
 def place_of(checkpoint: str | Path) -> str:
-    """Spark's part of a checkpoint."""
     text = str(checkpoint)
     if "://" in text:
         return text
@@ -188,8 +187,6 @@ def _messages(session: SparkSession, chunks: DataFrame) -> DataFrame:
 
 
 def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of chunks."""
-
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         fields = pa.ipc.read_schema(pa.py_buffer(schema))
         kind = fields.field("message").type

@@ -142,8 +142,6 @@ def _index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:
 
 
 def _groups(plan: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the groups of indexes."""
-
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():

@@ -142,7 +142,6 @@ def _eight_bytes(number: Column) -> Column:
 
 
 def _first_of(bits: list[tuple[Column | None, int]]) -> Column | None:
-    """The bit of the first filter that holds."""
     found = None
     for filter_, bit in reversed(bits):
         if filter_ is not None:

@@ -57,7 +57,6 @@ class TicketsByCounts:
         return counters.to_bytes(self._plan.fingerprint)
 
     def stamped(self, messages: pa.Table) -> pa.Table:
-        """The messages with their tickets in place of their blocks."""
         if BLOCK not in messages.column_names:
             return messages
         blocks = messages.column(BLOCK).combine_chunks().dictionary_encode()

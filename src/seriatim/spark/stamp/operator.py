@@ -40,7 +40,6 @@ _MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
 
 
 def not_total(messages: pa.Table, order_by: Sequence[str], location: str) -> ColumnError:
-    """The error for two messages of one location that are equal in all columns of the order."""
     first, second = (_name(messages, row, order_by) for row in range(2))
     alike = ", ".join(f"{name} {_shown(messages, name, 0)}" for name in order_by)
     return ColumnError(

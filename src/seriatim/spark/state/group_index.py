@@ -98,7 +98,6 @@ class QueueState:
         return self.born() + (self.incarnation - 1)
 
     def take(self, rows: Ints) -> QueueState:
-        """Some of the groups, by their rows, which ascend."""
         births = None if self.births is None else self.births[rows]
         found = QueueState(
             self.keys.take(pa.array(rows)), self.state.select(rows), self.incarnation, self.forgotten, births
@@ -150,7 +149,6 @@ class Run:
     bounds: tuple[int, ...]
 
     def as_json(self) -> list[object]:
-        """Return it for JSON."""
         return [self.id, self.groups, dict(self.live), list(self.bounds)]
 
     @classmethod
@@ -220,7 +218,6 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
-        """Read the index from the stored value."""
         reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
         check_header(header, LAYOUT, fingerprint if history is None else None)

@@ -23,7 +23,6 @@ def write_moved(folder: Path, bucket: int, packets: Mapping[int, bytes]) -> None
 
 
 def read_moved(folder: Path, bucket: int) -> dict[int, bytes]:
-    """The state of a bucket; empty: it has no groups."""
     try:
         state = from_bytes(_file(folder, bucket).read_bytes())
     except FileNotFoundError as error:

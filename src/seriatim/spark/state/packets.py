@@ -40,7 +40,6 @@ def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
 
 
 def from_bytes(packet: bytes | pa.Buffer) -> pa.Table:
-    """The rows of a packet, without copying them."""
     return pa.ipc.open_stream(packet).read_all()
 
 
@@ -123,7 +122,6 @@ def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.Recor
 
 
 def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | None]:
-    """The packets of a bucket, put together."""
     if not any(EACH in packet.column_names for packet in packets):
         both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         return both, both, None
