@@ -22,7 +22,7 @@ from pathlib import Path
 from threading import Event as Pause
 from typing import Any
 
-from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
@@ -31,6 +31,7 @@ from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsid
 from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
+from seriatim.spark.state.checkpoint_files import writing
 
 #: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
@@ -234,11 +235,8 @@ def _written(
 @contextmanager
 def _alone(place: PipelinePlace) -> Iterator[None]:
     """Let one caller at a time look for written commands, and write the rest."""
-    try:
+    with writing("the checkpoint", place.root):
         lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        problem = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(problem, where=str(place.root)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.spark.state.checkpoint_files import numbers_in
 
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 _TIME = "batchTimestampMs"
@@ -19,7 +20,7 @@ _TIME = "batchTimestampMs"
 
 def check_spark_logs(query: Path) -> None:
     """Refuse logs that don't belong together."""
-    offsets, commits = _numbers(query / "offsets"), _numbers(query / "commits")
+    offsets, commits = numbers_in(query / "offsets"), numbers_in(query / "commits")
     if not offsets and not commits:
         return
     _check_metadata(query / "metadata")
@@ -69,11 +70,6 @@ def _check_source(folder: Path, log: int) -> None:
     if max(batches) != log:
         problem = f"the file is that of number {max(batches)}"
         raise CheckpointMismatch(problem, where=str(file), remedy=_REMEDY)
-
-
-def _numbers(folder: Path) -> list[int]:
-    """The numbers of a log's files, in order."""
-    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.is_dir() else []
 
 
 def _time_of(file: Path) -> int | None:

@@ -17,10 +17,10 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
-from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
 from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
+from seriatim.spark.state.checkpoint_files import write_synced
 
 #: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"

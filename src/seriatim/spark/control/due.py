@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.checkpoint_files import write_unsynced
 
 #: The most observed metrics of a kind.
 MOST_SLOTS = 64
@@ -107,6 +108,4 @@ class Due:
         return cls(content["at"], tuple(content["moments"]))
 
     def write(self, file: Path) -> None:
-        hidden = file.with_name(f".{file.name}")
-        hidden.write_text(self.to_json(), encoding="utf-8")
-        hidden.replace(file)
+        write_unsynced(file, self.to_json())

@@ -39,9 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.spark.state.synced_files import sync_folder, write_synced
-
-__all__ = ["Port", "sync_folder", "write_synced"]
+from seriatim.spark.state.checkpoint_files import sync_folder, write_synced
 
 _MANIFEST = ".seriatim"
 _STAGING = ".staging"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.spark.state.checkpoint_files import write_synced
 from seriatim.spark.state.packets import from_bytes, to_bytes
-from seriatim.spark.state.synced_files import write_synced
 
 #: The number of the index among the chunks.
 INDEX = -1
