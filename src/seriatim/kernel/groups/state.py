@@ -24,6 +24,8 @@ from seriatim.kernel.values.columns import (
     order_by_group,
     search_within,
     spans,
+    sum_before,
+    sum_per_group,
 )
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -91,6 +93,11 @@ class Groups(Columns):
     suspects: Ints
     suspect: Ints
 
+    def ordinals(self, group: Ints, weight: Ints) -> tuple[Ints, Ints]:
+        """The ordinals of messages that leave now, in order, and those of all groups after them."""
+        after = self.ordinal + sum_per_group(group, weight, len(self))
+        return self.ordinal[group] + sum_before(group, weight) + 1, after
+
     def has(self, flag: int) -> Bools:
         return (self.flags & int(flag)) != 0  # NumPy takes three times as long over a member of an enumeration
 
@@ -138,6 +145,10 @@ class Held(Columns):
     def aside(self) -> Bools:
         """The rows that may not be judged yet: see ``stays.py`` and ``numbers.py``."""
         return self.waits & ~self.late
+
+    def by_arrival(self) -> Held:
+        """The messages by group, and in order of arrival."""
+        return self.take(np.lexsort((self.ref, self.group)))
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""

@@ -262,7 +262,7 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
     """
     outcome = Outcome.unchanged(state)
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
-        end = _end_of_hole(policy, outcome.state, through)
+        end = min(through, int(holes.holes(policy, outcome.state)[2][0]))
         more = skip_hole(policy, outcome.state, now, group, end)
         decided, events = Decided.concat([outcome.decided, more.decided]), Events.concat([outcome.events, more.events])
         outcome = Outcome(more.state, decided, events)
@@ -273,11 +273,6 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
     clock = np.repeat(np.maximum(outcome.state.groups.clock, now), len(runs))
     skipped = Events.of(EventKind.HOLE_SKIPPED, runs.group, runs.first, runs.last, clock)
     return Outcome(outcome.state, outcome.decided, Events.concat([skipped, outcome.events.take(~told)]))
-
-
-def _end_of_hole(policy: Standard, state: State, through: int) -> int:
-    """The last number of the hole, but not beyond that number."""
-    return min(through, int(holes.holes(policy, state)[2][0]))
 
 
 def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outcome:  # noqa: A002 -- the word of the design
@@ -387,9 +382,7 @@ def _one(value: int) -> Ints:
 
 def _set_aside(held: Held, disposition: Disposition, reason: Reason, now: int) -> Decided:
     held = held.take(np.argsort(held.ref, kind="stable"))
-    return Decided.of(
-        held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64), timed=True
-    )
+    return Decided.of(held, disposition, reason, np.full(len(held), now, np.int64), timed=True)
 
 
 #: What each action does to a group, by its name.

@@ -43,7 +43,16 @@ from seriatim.kernel.values.columns import (
     sum_before,
     sum_per_group,
 )
-from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import (
+    Decided,
+    Disposition,
+    EventKind,
+    Events,
+    MessageRows,
+    Reason,
+    no_events,
+    no_messages,
+)
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
 _MAX = 2**63 - 1
@@ -228,13 +237,10 @@ def _without_off_step(policy: StandardNumbers, state: State, which: Bools) -> tu
     held, step = state.held, policy.increment
     first = state.groups.first[held.group] % step
     off = which[held.group] & ~held.late & ~held.waits & ((held.sequence % step != first) | (held.ends % step != first))
-    gone = held.take(off).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
+    gone = held.take(off).messages().by_arrival()
     marks = state.skipped
     marks = marks.take(~which[marks.group] | (marks.first % step == state.groups.first[marks.group] % step))
-    return state.having(held=held.take(~off), skipped=marks), Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.INVALID, Reason.OFF_STEP, gone.ref
-    )
+    return state.having(held=held.take(~off), skipped=marks), Decided.of(gone, Disposition.INVALID, Reason.OFF_STEP)
 
 
 def _let_go(policy: StandardNumbers, state: State, now: Ints) -> Judged:
@@ -356,7 +362,7 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
     if wrong.any():
         wrong &= arrivals.bits & UNNUMBERED == 0
         gone = arrivals.take(wrong)
-        decided.append(Decided.of(gone.group, gone.sequence, gone.ref, Disposition.INVALID, reason[wrong], gone.ref))
+        decided.append(Decided.of(gone, Disposition.INVALID, reason[wrong]))
         arrivals = arrivals.take(~wrong)
     bare = bases = Arrivals.empty()
     plain = arrivals
@@ -446,9 +452,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
         its = held.take(gone)
         cause = np.full(len(state), 0, np.int64)
         cause[arrivals.group] = arrivals.ref
-        rejected = Decided.of(
-            its.group, its.sequence, its.ref, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]
-        ).take(mine < 0)
+        rejected = Decided.of(its, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]).take(mine < 0)
         disposition[mine[mine >= 0]], reason[mine[mine >= 0]] = Disposition.REJECTED, Reason.CAPACITY
         held = held.take(~gone)
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
@@ -493,11 +497,7 @@ def _clocked(state: State, arrivals: Arrivals) -> State:
 
 def _held(arrivals: Arrivals, *, aside: bool = False, bits: int = 0) -> Held:
     """Arrivals as held messages; `aside`: they may not be judged yet; `bits`: further ones."""
-    none = np.zeros(len(arrivals), np.bool_)
-    return Held(
-        arrivals.group, arrivals.sequence, arrivals.ref, none, none | aside, arrivals.time, arrivals.weight,
-        arrivals.fingerprint, arrivals.bits | bits, arrivals.through, arrivals.epoch,
-    )  # fmt: skip
+    return arrivals.held(arrivals.bits | bits, waits=np.full(len(arrivals), aside))
 
 
 def _holding(state: State, more: Held) -> State:
@@ -528,8 +528,7 @@ def _wait_in_line(policy: StandardNumbers, state: State, arrivals: Arrivals) -> 
 def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
     """What is decided of arrivals that aren't held."""
     rows = np.flatnonzero(disposition != Disposition.HELD)
-    its = arrivals.take(rows)
-    return Decided.of(its.group, its.sequence, its.ref, disposition[rows], reason[rows], its.ref)
+    return Decided.of(arrivals.take(rows), disposition[rows], reason[rows])
 
 
 # ---- without a number
@@ -566,7 +565,7 @@ def _among(state: State, before: State, leave: Arrivals, out: Decided) -> tuple[
     if not len(leave):
         return state, out
     numbered = out.take(out.disposition == Disposition.RELEASED)
-    bare = Decided.of(leave.group, leave.sequence, leave.ref, Disposition.RELEASED, Reason.NONE, leave.ref)
+    bare = Decided.of(leave, Disposition.RELEASED, Reason.NONE)
     both = Decided.concat([numbered, bare])
     own = np.concatenate([empty_ints(len(numbered)), leave.weight])
     order = np.lexsort((both.cause, both.group))
@@ -623,20 +622,15 @@ def _cover(
     opened = np.flatnonzero(has)
     told = Events.of(EventKind.HOLE_COVERED, opened, first[opened], np.minimum(last, number)[opened], time[opened])
     inside = ~held.aside & (held.ends <= number[held.group])
-    gone = held.take(inside).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
-    covered = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DUPLICATE, Reason.COVERED, cause[gone.group], timed=timed
-    )
+    gone = held.take(inside).messages().by_arrival()
+    covered = Decided.of(gone, Disposition.DUPLICATE, Reason.COVERED, cause[gone.group], timed=timed)
     following, leaves = number + step, bases.weight > 0
     markers = part.skipped.take(part.skipped.last > number[part.skipped.group])
     markers = markers.with_columns(first=np.maximum(markers.first, following[markers.group]))
     begins = ~groups.has(Flag.BEGUN) & policy.finds_start
     ordinal = groups.ordinal + bases.weight
-    out = Decided.of(
-        np.arange(len(bases)), bases.sequence, bases.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal,
-        timed=timed,
-    ).take(leaves)  # fmt: skip
+    leaving = MessageRows(np.arange(len(bases)), bases.sequence, bases.ref)
+    out = Decided.of(leaving, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed).take(leaves)
     part = part.having(
         groups.with_columns(
             flags=groups.flags | int(Flag.BEGUN),
@@ -748,12 +742,9 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     hole = at.sequence > before
     skipped = Ranges(at.group[hole], before[hole], at.sequence[hole] - step)
     leaves = at.messages
-    going = at.row[leaves]
-    left = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, at.why(held, leaves),
-        cause[held.group[going]],
-        ordinal=groups.ordinal[held.group[going]] + sum_before(held.group[going], at.weight[leaves]) + 1,
-    )  # fmt: skip
+    leaving = held.take(at.row[leaves])
+    ordinal, last_ordinal = groups.ordinals(leaving.group, at.weight[leaves])
+    left = Decided.of(leaving, Disposition.RELEASED, at.why(held, leaves), cause[leaving.group], ordinal=ordinal)
     everything = np.ones(len(at), np.bool_)
     decided += [left, at.covered(held, everything, cause[at.group])] if held.through is not None else [left]
     clock = groups.clock
@@ -768,7 +759,7 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     )
     lives = part.known_lives
     out = Decided.concat(decided)
-    part = part.with_groups(ordinal=groups.ordinal + sum_per_group(left.group, at.weight[leaves], len(part)))
+    part = part.with_groups(ordinal=last_ordinal)
     part = begun_anew(policy, part, np.arange(len(part)), clock)
     part = part.with_lives(ended=lives.epoch, top=np.full(len(part), NOTHING, np.int64))
     part = replace(part, ended=ended if policy.epochs else part.ended)
@@ -797,15 +788,7 @@ def _mark(state: State, markers: Arrivals) -> tuple[State, Decided]:
     marker[group] = markers.fingerprint
     disposition = np.where(leaves, Disposition.RELEASED, Disposition.VOID)
     reason = np.where(leaves, Reason.NONE, Reason.LEAVES_NOTHING)
-    out = Decided.of(
-        group,
-        markers.sequence,
-        markers.ref,
-        disposition,
-        reason,
-        markers.ref,
-        ordinal=np.where(leaves, ordinal[group], 0),
-    )
+    out = Decided.of(markers, disposition, reason, ordinal=np.where(leaves, ordinal[group], 0))
     return state.with_groups(ordinal=ordinal).with_lives(marker=marker), out
 
 
@@ -863,10 +846,8 @@ def _delivered_of_ended(policy: StandardNumbers, state: State, its: Arrivals, fi
     ordinal[its.group] += its.weight
     last[its.group] = its.ends
     ended, _ = state.ended.without(its.group, first, its.ends, policy.increment, state.groups.next)
-    return replace(state.with_groups(ordinal=ordinal, last=last), ended=ended), Decided.of(
-        its.group, its.sequence, its.ref, Disposition.RELEASED, Reason.EPOCH_OVER, its.ref, ordinal=ordinal[its.group],
-        late=True,
-    )  # fmt: skip
+    out = Decided.of(its, Disposition.RELEASED, Reason.EPOCH_OVER, ordinal=ordinal[its.group], late=True)
+    return replace(state.with_groups(ordinal=ordinal, last=last), ended=ended), out
 
 
 def _holds_ended(state: State, arrivals: Arrivals, first: Ints) -> Bools:
@@ -912,11 +893,8 @@ def _highest_bases(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     below = known[bases.group] & (bases.ends < state.groups.next[bases.group])
     leaves = first_per_group(bases.group) & ~below
     state = state.having(held=state.held.take(~its))
-    others = bases.take(~leaves).messages()
-    others = others.take(np.lexsort((others.ref, others.group)))
-    aside = Decided.of(
-        others.group, others.sequence, others.ref, Disposition.DUPLICATE, Reason.COVERED, now[others.group], timed=True
-    )
+    others = bases.take(~leaves).messages().by_arrival()
+    aside = Decided.of(others, Disposition.DUPLICATE, Reason.COVERED, now[others.group], timed=True)
     bases = bases.take(leaves)
     if not len(bases):
         return state, aside, no_events()
@@ -937,18 +915,15 @@ def _late_and_unnumbered(policy: StandardNumbers, state: State, now: Ints) -> Ju
     order = np.lexsort((leaving.ref, leaving.group))
     leaving, late, ended = leaving.take(order), late[order], ended[order]
     group, groups = leaving.group, state.groups
-    out = Decided.of(
-        group, leaving.sequence, leaving.ref, Disposition.RELEASED,
-        np.where(late, int(Reason.LATE_HELD), int(Reason.NONE)), now[group],
-        ordinal=groups.ordinal[group] + sum_before(group, leaving.weight) + 1, late=late, timed=True,
-    )  # fmt: skip
+    ordinal, last_ordinal = groups.ordinals(group, leaving.weight)
+    reason = np.where(late, int(Reason.LATE_HELD), int(Reason.NONE))
+    out = Decided.of(leaving, Disposition.RELEASED, reason, now[group], ordinal=ordinal, late=late, timed=True)
     last = groups.last.copy()
     last[group[late]] = leaving.ends[late]
-    ordinal = groups.ordinal + sum_per_group(group, leaving.weight, len(state))
     own, its = leaving.take(late & ~ended), leaving.take(ended)
     skipped, _ = state.skipped.without(own.group, own.sequence, own.ends, step, groups.next)
     before, _ = state.ended.without(its.group, its.sequence, its.ends, step, groups.next)
-    state = state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), skipped)
+    state = state.having(groups.with_columns(last=last, ordinal=last_ordinal), held.take(~free), skipped)
     more = Remembered(own.group, own.sequence, own.fingerprint, own.through)
     return replace(state, ended=before).remembering(more, policy.remember), out, no_events()
 
@@ -970,7 +945,7 @@ def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
 def _line(policy: StandardNumbers, state: State, waiting: Held, now: Ints) -> Judged:
     """Judge what waited in lines as if it came now. No capacity counts, and what becomes of a void is decided already."""
     policy = replace(policy, capacity=None)
-    waiting = waiting.take(np.lexsort((waiting.ref, waiting.group)))
+    waiting = waiting.by_arrival()
     group, voids = waiting.group, waiting.ref[waiting.weight == 0]
     arrivals = Arrivals(
         group, waiting.sequence, waiting.ref, np.maximum(now[group], waiting.time), waiting.bits & ~IN_LINE, waiting.weight,

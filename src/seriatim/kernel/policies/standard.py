@@ -30,9 +30,8 @@ from seriatim.kernel.values.columns import (
     running_latest,
     running_max,
     sum_before,
-    sum_per_group,
 )
-from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import Decided, Disposition, Events, MessageRows, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
 __all__ = ["due", "fire", "quiet", "release", "repeats", "settle", "take"]
@@ -116,18 +115,15 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     late_held = _hold_late(policy, state, arrivals, disposition)
     state = _deliver_late(policy, state, arrivals, disposition, reason)
     _reject(policy, state, arrivals, disposition=disposition, reason=reason, late_held=late_held, back=back)
-    cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
+    may_cut = policy.late == "suspend" or policy.on_restart == "suspend"
+    cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if may_cut else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
-    added = Held(
-        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits,
-        batch.through, batch.epoch,
-    )  # fmt: skip
-    held = Held.concat([state.held, added])
+    bits = batch.bits if merged or isinstance(policy, StandardStays) else 0
+    held = Held.concat([state.held, batch.held(bits, late, back[pending])])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -166,7 +162,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    decided = Decided.of(rest, disposition[aside], reason[aside])
     decided = decided.with_columns(counted=counted[aside])
     events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
     return after, Decided.concat([released, passage.covered, decided]), events
@@ -199,10 +195,6 @@ def _compare(
     differs = np.flatnonzero((judged.likeness == Likeness.DIFFERENT) & ~judged.back)
     reason[differs] = Reason.CONFLICTS
     return conflicts(arrivals, differs)
-
-
-def _may_cut(policy: Standard) -> bool:
-    return policy.late == "suspend" or policy.on_restart == "suspend"
 
 
 def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
@@ -410,20 +402,18 @@ def release(
     leaves = free & (message if held.through is None else at.messages)
     going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, at.why(held, leaves), moment[leaves],
+        MessageRows(held.group[going], held.sequence[going], held.ref[going]), Disposition.RELEASED, at.why(held, leaves), moment[leaves],
         fingerprint=held.fingerprint[going], through=None if held.through is None else held.through[going],
     )  # fmt: skip
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
         flagged = Decided.of(
-            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True,
-            fingerprint=late.fingerprint, through=late.through,
-        )  # fmt: skip
+            late, Disposition.RELEASED, why, delivered, late=True, fingerprint=late.fingerprint, through=late.through
+        )
         leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
         order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
         leaving, weight = leaving.take(order), weight[order]
-    ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1
-    counts = sum_per_group(leaving.group, weight, len(state))
+    ordinal, last_ordinal = groups.ordinals(leaving.group, weight)
     last = groups.last.copy()
     last[leaving.group] = leaving.ends  # the last one written stays: the last that leaves
 
@@ -453,7 +443,7 @@ def release(
             first=_first_of(policy, state, at, free),
             next=following,
             last=last,
-            ordinal=groups.ordinal + counts,
+            ordinal=last_ordinal,
             since=since,
             reports=reports,
         ),

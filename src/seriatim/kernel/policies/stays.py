@@ -76,7 +76,7 @@ class _JudgedMessages(Columns):
     @classmethod
     def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _JudgedMessages:
         """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than its arrival."""
-        held = held.take(np.lexsort((held.ref, held.group)))
+        held = held.by_arrival()
         at = held.group
         return cls(
             at, held.sequence, held.ref, np.maximum(held.time, time[at]), held.bits, held.weight, held.fingerprint,
@@ -301,13 +301,9 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
     rejected = line.take(full | (void & ~line.aside))
     fate = np.where(rejected.weight > 0, Disposition.REJECTED, Disposition.VOID)
     why = np.where(rejected.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
-    out = Decided.of(rejected.group, rejected.sequence, rejected.ref, fate, why, rejected.cause)
+    out = Decided.of(rejected, fate, why, rejected.cause)
     held = Held.concat([aside, added])
-    return (
-        inner.with_groups(clock=clock),
-        held.take(np.lexsort((held.ref, held.group))),
-        out.with_columns(timed=rejected.timed),
-    )
+    return inner.with_groups(clock=clock), held.by_arrival(), out.with_columns(timed=rejected.timed)
 
 
 def _late(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided]:
@@ -417,13 +413,11 @@ def _closed(
     if isinstance(policy, StandardStays):
         last[ends] = out.sequence[at]
         following[ends] = np.where(out.late[at], before[ends], out.sequence[at] + policy.increment)
-    held = after.held.take(ends[after.held.group]).messages()
-    held = held.take(np.lexsort((held.ref, held.group)))
+    held = after.held.take(ends[after.held.group]).messages().by_arrival()
     cause, timed = np.zeros(len(after), np.int64), np.zeros(len(after), np.bool_)
     cause[ends], timed[ends] = out.cause[at], out.timed[at]
-    late = Decided.of(
-        held.group, held.sequence, held.ref, Disposition.LATE, Reason.GROUP_CLOSED, cause[held.group]
-    ).with_columns(timed=timed[held.group])
+    late = Decided.of(held, Disposition.LATE, Reason.GROUP_CLOSED, cause[held.group])
+    late = late.with_columns(timed=timed[held.group])
     out = out.with_columns(
         disposition=np.where(behind, Disposition.LATE, out.disposition),
         reason=np.where(behind, Reason.GROUP_CLOSED, out.reason),
@@ -537,17 +531,8 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
     waiting = ripe[aside.group] & (aside.time <= moments[aside.group])
     if state.groups.has(Flag.CLOSING).any():
         waiting &= ~(state.groups.has(Flag.CLOSING)[aside.group] & for_next_stay(state, aside))
-    expired = aside.take(waiting).messages()
-    expired = expired.take(np.lexsort((expired.ref, expired.group)))
-    out = Decided.of(
-        expired.group,
-        expired.sequence,
-        expired.ref,
-        Disposition.LATE,
-        Reason.NOT_OPENED,
-        moments[expired.group],
-        timed=True,
-    )
+    expired = aside.take(waiting).messages().by_arrival()
+    out = Decided.of(expired, Disposition.LATE, Reason.NOT_OPENED, moments[expired.group], timed=True)
     clock = np.where(ripe, np.maximum(inner.groups.clock, moments), inner.groups.clock)
     since = np.where(ripe, NEVER, state.groups.since)
     return _together(policy, inner.with_groups(clock=clock), aside.take(~waiting), since), out

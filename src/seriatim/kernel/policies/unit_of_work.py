@@ -17,7 +17,6 @@ from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
-    empty_ints,
     first_per_group,
     last_per_group,
     order_by,
@@ -108,7 +107,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
     rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    decided = Decided.of(rest, disposition[aside], reason[aside])
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
@@ -194,14 +193,8 @@ def _learn_size(
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (before > size[held.group])
     removed = held.take(over).messages()
-    outgrown = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
-        Disposition.INVALID,
-        Reason.ABOVE_SIZE,
-        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
-    )
+    cause = arrivals.ref[teller[removed.group]] if len(removed) else removed.ref
+    outgrown = Decided.of(removed, Disposition.INVALID, Reason.ABOVE_SIZE, cause)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
     if len(skipped):
@@ -214,11 +207,7 @@ def _learn_size(
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
     """The held messages with the arrivals that are still HELD, the positions of these arrivals, and the repeated numbers."""
     rows = np.flatnonzero(disposition == Disposition.HELD)
-    new = arrivals.take(rows)
-    no = np.zeros(len(rows), np.bool_)
-    bits = empty_ints(len(rows))
-    more = Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, bits)
-    held = Held.concat([before, more])
+    held = Held.concat([before, arrivals.take(rows).held(0)])
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -270,23 +259,16 @@ def _leave(
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out).messages()
-    released = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        Reason.PARTIAL if partial else Reason.NONE,
-        cause[leaving.group],
-        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
-        timed=timed,
-    )
+    reason = Reason.PARTIAL if partial else Reason.NONE
+    ordinal, last_ordinal = groups.ordinals(leaving.group, leaving.weight)
+    released = Decided.of(leaving, Disposition.RELEASED, reason, cause[leaving.group], ordinal=ordinal, timed=timed)
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence  # ascends: the highest stays
     rows = np.flatnonzero(full)
     after = groups.with_columns(
         flags=np.where(full, groups.flags | (_PARTIALLY if partial else _WHOLLY), groups.flags),
         last=last,
-        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
+        ordinal=last_ordinal,
         since=np.where(full, NEVER, groups.since),
     )
     return (
@@ -334,15 +316,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, left, Events.concat([lacks, closed])
     out = ripe[held.group]
     removed = held.take(out).messages()
-    dead = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
-        Disposition.DEAD,
-        Reason.TIMED_OUT,
-        moments[removed.group],
-        timed=True,
-    )
+    dead = Decided.of(removed, Disposition.DEAD, Reason.TIMED_OUT, moments[removed.group], timed=True)
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(
         flags=np.where(ripe, groups.flags | Flag.CLOSED, groups.flags),
