@@ -112,7 +112,7 @@ def _front(
     return Packed(packets, tickets)
 
 
-def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout: StateLayout, folder: Path) -> None:
+def keep_first_numbers_of(spark: SparkSession, layout: StateLayout, destination: Destination, folder: Path) -> None:
     """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none."""
     if destination.start_from is None:
         return
