@@ -80,9 +80,15 @@ class LeaseKeeper(threading.Thread):
                 LOG.exception("leases_not_renewed", queue=self._queue, error=error)
 
     def _watch(self) -> None:
-        """Find leases that weren't renewed in time, whatever the heartbeat does."""
+        """Treat leases as lost when their time is over without an answer, whatever the heartbeat does; the database decides in the end."""
+        longest_s = self.period_us / 1e6
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
-            self._lose_unseen()
+            now = time.monotonic()
+            with self._lock:
+                over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
+            for lease in over:
+                if not lease.lost.is_set():
+                    self._tell(lease)
 
     def _renew(self) -> None:
         with self._lock:
@@ -100,15 +106,6 @@ class LeaseKeeper(threading.Thread):
                     continue
                 is_lost = token in self._leases and not lease.lost.is_set()
             if is_lost and not lease.is_ending:
-                self._tell(lease)
-
-    def _lose_unseen(self) -> None:
-        """Treat leases as lost when their time is over without an answer; the database decides in the end."""
-        longest_s, now = self.period_us / 1e6, time.monotonic()
-        with self._lock:
-            over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
-        for lease in over:
-            if not lease.lost.is_set():
                 self._tell(lease)
 
     def _tell(self, lease: HeldLease) -> None:

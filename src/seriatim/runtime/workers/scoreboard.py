@@ -152,6 +152,17 @@ class Slot:
         )
 
 
+def file_without_name(title: str, size: int) -> int:
+    """A new file of zeros, open; in memory if the system can, because writing to a disk waits."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create(title)
+        os.truncate(file, size)
+        return file
+    with tempfile.TemporaryFile() as kept:
+        kept.truncate(size)
+        return os.dup(kept.fileno())
+
+
 class Scoreboard:
     """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`. There may be many
     slots: memory is only used for those that were taken, which are the first ones.
@@ -167,14 +178,7 @@ class Scoreboard:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        size = _FRONT_BYTES + slots * _SLOT_BYTES
-        if hasattr(os, "memfd_create"):
-            file = os.memfd_create("seriatim-scoreboard")
-            os.truncate(file, size)
-            return cls(file, slots)
-        with tempfile.TemporaryFile() as kept:
-            kept.truncate(size)
-            return cls(os.dup(kept.fileno()), slots)
+        return cls(file_without_name("seriatim-scoreboard", _FRONT_BYTES + slots * _SLOT_BYTES), slots)
 
     @classmethod
     def of(cls, file: int) -> Self:
