@@ -6,6 +6,7 @@ as one, and every Arrow type is kept. This module owns the format, and knows not
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
@@ -29,7 +30,8 @@ _SLICE_BYTES = 8 * 2**20
 #: Text and binary arrays address less than 2 GiB; above this, chunks stay separate.
 _ONE_ARRAY = 2**30
 
-_Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+#: A function for ``mapInArrow``.
+InArrow = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
@@ -43,8 +45,8 @@ def from_bytes(packet: bytes | pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(packet).read_all()
 
 
-def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: packets by the number in `column`, which it drops."""
+def pack_by(column: str, ids: list[int]) -> InArrow:
+    """Packets by the number in `column`, which it drops."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded()  # in a user's session no other code has done it
@@ -64,10 +66,10 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     return pack
 
 
-def with_witness(pack: _Pack) -> _Pack:
-    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack. If the number of buckets changed, a group
-    in another bucket would silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its
-    state shows how the query was started. Its packet is empty.
+def with_witness(pack: InArrow) -> InArrow:
+    """The same packets, and one for a witness if there are rows to pack. If the number of buckets changed, a group in another bucket would
+    silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its state shows how the query
+    was started. Its packet is empty.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,9 +78,17 @@ def with_witness(pack: _Pack) -> _Pack:
             is_more = True
             yield packets
         if is_more:
-            yield pa.record_batch({"bucket": pa.array([0], pa.int32()), "packet": pa.array([b""], pa.binary())})
+            yield one_packet(0, pa.py_buffer(b""))
 
     return run
+
+
+def by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
+    tables: dict[int, list[pa.Table]] = defaultdict(list)
+    for batch in batches:
+        for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
+            tables[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+    return tables
 
 
 def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
