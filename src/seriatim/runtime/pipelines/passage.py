@@ -121,7 +121,7 @@ class Passage:
         wanted: dict[str, dict[int, dict[str, Any]]] = {route.queue.name: {} for route in self._pipeline.route}
         for place, message in messages.items():
             only = requests[place].only
-            names = [route.queue.name for route in self._pipeline.route if self._is_for(route, message)]
+            names = [route.queue.name for route in self._pipeline.route if self._says(route.where, message) is True]
             for name in names:
                 if only in (None, name):
                     wanted[name][place] = message
@@ -205,9 +205,6 @@ class Passage:
                 del done[place]
                 ways[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
         return done
-
-    def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
-        return self._says(destination.where, message) is True
 
     def _says(self, text: str, message: Mapping[str, Any]) -> Any:
         if text not in self._filters:
