@@ -124,7 +124,7 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     horizon, sights, region = micros(policy.horizon), state.sights, regions_of(arrivals.bits)
     rows = np.flatnonzero((region > 0) & (arrivals.weight > 0) & (arrivals.fingerprint != 0))
     rows = rows[np.lexsort((rows, arrivals.fingerprint[rows], arrivals.group[rows]))]
-    at = _places(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
+    at = rows_of(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
     known = at >= 0
     known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon
     # A closed group takes nothing in: an unknown message is no sight.
@@ -165,11 +165,6 @@ def without_old(policy: FifoMerged, state: State, now: int) -> State:
     """The state without the ids that are remembered no longer, at a time (microseconds)."""
     kept = state.sights.time >= now - micros(policy.horizon)
     return state if kept.all() else state.with_sights(state.sights.take(kept))
-
-
-def _places(sights: Sights, groups: int, group: Ints, key: Ints) -> Ints:
-    """The rows whose runs begin with these keys, -1 where there is none."""
-    return rows_of(sights, groups, group, key)
 
 
 def _shown(sights: Sights, groups: int, group: Ints, number: Ints) -> Ints:

@@ -98,11 +98,6 @@ def require_property(
         )
 
 
-def _is_dropped(section: Section) -> bool:
-    """Whether a destination delivers nothing: ``deliver: drop``."""
-    return section.written("deliver") == DROP
-
-
 def _dropping(section: Section) -> Deliver | None:
     """The port of a destination whose ``deliver`` is a word; None if the word is unknown, which is reported."""
     if section.plain("deliver") == DROP:
@@ -185,7 +180,7 @@ def _port_format(port: Section) -> str | None:
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
 ) -> tuple[Queue, StartFrom | None, bool] | None:
-    dropped = _is_dropped(destination)
+    dropped = destination.written("deliver") == DROP
     section = destination.section("resequence", required=not dropped)
     if section is None:
         none = dropped and name is not None and not destination.has("resequence")

@@ -143,7 +143,9 @@ class Words:
             if token.comments:
                 raise self._filter.error(token.start, "a filter has no comments", ALLOWED)
             if following is not None and self._begins_number(token, following):
-                token, position = _joined(token, following), position + 1
+                digits = f".{following.text}"
+                token = Token(TokenType.NUMBER, digits, following.line, following.col, token.start, following.end)
+                position += 1
             self._take_one(token, following)
 
     def _begins_number(self, token: Token, following: Token) -> bool:
@@ -191,7 +193,3 @@ class Words:
         hidden = Token(TokenType.IDENTIFIER, str(len(self.names)), token.line, token.col, token.start, token.end)
         self.names.append(token.text)
         self.tokens.append(hidden)
-
-
-def _joined(point: Token, digits: Token) -> Token:
-    return Token(TokenType.NUMBER, f".{digits.text}", digits.line, digits.col, point.start, digits.end)

@@ -32,7 +32,7 @@ def ddl_of(kind: str) -> str:
 def arrow_type(kind: str) -> pa.DataType:
     ddl = ddl_of(kind)
     if ddl.startswith("decimal"):
-        return pa.decimal128(*_precision(ddl))
+        return pa.decimal128(*map(int, ddl[len("decimal(") : -1].split(",")))
     return {
         "string": pa.string(),
         "bigint": pa.int64(),
@@ -40,8 +40,3 @@ def arrow_type(kind: str) -> pa.DataType:
         "boolean": pa.bool_(),
         "timestamp": pa.timestamp("us", "UTC"),
     }[ddl]
-
-
-def _precision(ddl: str) -> tuple[int, int]:
-    precision, scale = ddl[len("decimal(") : -1].split(",")
-    return int(precision), int(scale)
