@@ -20,6 +20,7 @@ from seriatim.kernel.values.columns import (
     Columns,
     Ints,
     empty_ints,
+    last_per_group,
     order_by,
     order_by_group,
     search_within,
@@ -98,6 +99,12 @@ class Groups(Columns):
         after = self.ordinal + sum_per_group(group, weight, len(self))
         return self.ordinal[group] + sum_before(group, weight) + 1, after
 
+    def clock_after(self, group: Ints, time: Ints) -> Ints:
+        """The clock of each group after messages came at some times, which ascend in each group; the rows are sorted by group."""
+        clock, ends = self.clock.copy(), last_per_group(group)
+        clock[group[ends]] = np.maximum(clock[group[ends]], time[ends])
+        return clock
+
     def has(self, flag: int) -> Bools:
         return (self.flags & int(flag)) != 0  # NumPy takes three times as long over a member of an enumeration
 
@@ -145,6 +152,12 @@ class Held(Columns):
     def aside(self) -> Bools:
         """The rows that may not be judged yet: see ``stays.py`` and ``numbers.py``."""
         return self.waits & ~self.late
+
+    def with_more(self, more: Held, rows: Ints) -> tuple[Held, Ints]:
+        """These and further messages, in order; and for each its row in `rows`, -1 if it isn't a further one."""
+        held, row = Held.concat([self, more]), np.concatenate([np.full(len(self), -1, np.int64), rows])
+        order = order_by(held.group, held.sequence)
+        return held.take(order), row[order]
 
     def by_arrival(self) -> Held:
         """The messages by group, and in order of arrival."""

@@ -9,7 +9,15 @@ from seriatim.kernel.groups.policy import BestEffort
 from seriatim.kernel.groups.state import STOPPING, Flag, Held, State
 from seriatim.kernel.policies.closing import OVER
 from seriatim.kernel.policies.late import free_late
-from seriatim.kernel.values.columns import Bools, Ints, first_per_group, last_per_group, order_by, rank_in_group
+from seriatim.kernel.values.columns import (
+    Bools,
+    Ints,
+    first_per_group,
+    last_per_group,
+    order_by,
+    put_first,
+    rank_in_group,
+)
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
@@ -59,12 +67,8 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     held = Held.concat([state.held, batch.held(0, late_held[kept], waits)])
     held = held.take(order_by(held.group, held.sequence))
 
-    ends = np.flatnonzero(last_per_group(group))
-    clock = groups.clock.copy()
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
-    begins = np.flatnonzero(~late & message)[::-1]  # backwards, so that the first of a group is written last
-    began = np.full(len(state), NEVER, np.int64)
-    began[group[begins]] = arrivals.time[begins]
+    clock = groups.clock_after(group, arrivals.time)
+    began = put_first(np.full(len(state), NEVER, np.int64), ~late & message, group, arrivals.time)
     since = np.where(groups.since == NEVER, began, groups.since)
     since[(flags & STOPPING) != 0] = NEVER
 

@@ -22,15 +22,7 @@ from seriatim.kernel.groups.policy import FifoMerged, Standard
 from seriatim.kernel.groups.state import Sights, State
 from seriatim.kernel.policies.closing import OVER
 from seriatim.kernel.policies.conflicts import Likeness, compared, rows_of
-from seriatim.kernel.values.columns import (
-    Bools,
-    Ints,
-    empty_ints,
-    first_per_group,
-    last_per_group,
-    order_by,
-    sum_before,
-)
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, first_per_group, order_by, sum_before
 from seriatim.kernel.values.outcome import Disposition, Reason, no_messages
 from seriatim.kernel.values.time import micros
 
@@ -146,9 +138,7 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     regions[at[old]] = seen[known[starts]]
     new = starts[~known[starts]]
     more = Sights.of_identities(group[new], identity[new], seen[~known[starts]], arrivals.time[rows[new]])
-    now = state.groups.clock.copy()
-    ends = last_per_group(arrivals.group)
-    now[arrivals.group[ends]] = np.maximum(now[arrivals.group[ends]], arrivals.time[ends])
+    now = state.groups.clock_after(arrivals.group, arrivals.time)
     sights = sights.with_columns(regions=regions)
     sights = Sights.concat([sights.take(sights.time >= now[sights.group] - horizon), more])
     return state.with_sights(sights.take(np.lexsort((sights.first, sights.group)))), disposition, reason

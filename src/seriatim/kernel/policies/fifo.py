@@ -9,7 +9,7 @@ from seriatim.kernel.groups.policy import Fifo, FifoMerged, Unordered
 from seriatim.kernel.groups.state import Flag, Held, State
 from seriatim.kernel.policies import copies
 from seriatim.kernel.policies.closing import OVER
-from seriatim.kernel.values.columns import Bools, Ints, last_per_group, order_by_group
+from seriatim.kernel.values.columns import Bools, Ints, order_by_group
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER
 
@@ -40,10 +40,8 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     waiting = arrivals.take(stopped)
     waiting = waiting.with_columns(sequence=waiting.ref)
     held = Held.concat([state.held, waiting.held(waiting.bits)])
-    ends = np.flatnonzero(last_per_group(group))
-    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags, clock = groups.flags.copy(), groups.clock_after(group, arrivals.time)
     flags[group] |= Flag.BEGUN
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     late = arrivals.take(closed)
     decided += [released, Decided.of(late, Disposition.LATE, Reason.GROUP_CLOSED)]
     if not arrivals.weight.all():

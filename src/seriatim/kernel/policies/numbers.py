@@ -38,6 +38,7 @@ from seriatim.kernel.values.columns import (
     none_so_far,
     order_by,
     order_by_group,
+    put_first,
     rank_in_group,
     running_latest,
     sum_before,
@@ -98,12 +99,8 @@ def unwrapped(modulus: int, arrivals: Arrivals, top: Ints, step: int = 1) -> tup
     numbered = arrivals.bits & (UNNUMBERED | RESTARTS) == 0
     valid = (reason == 0) & numbered
     if (top == NOTHING).any():
-        own = np.zeros(len(top), np.int64)
         # What is off the step is invalid, so that it is nobody's reference.
-        rows = np.flatnonzero(valid & (more % step == 0))[
-            ::-1
-        ]  # backwards, so that the first of a group is written last
-        own[group[rows]] = raw[rows]
+        own = put_first(np.zeros(len(top), np.int64), valid & (more % step == 0), group, raw)
         top = np.where(top == NOTHING, own, top)
     # How far each is above the highest number of its group, the short way round; a number that is none is anywhere.
     ahead = np.where(reason == 0, raw, 0) - (top % modulus)[group]
@@ -218,11 +215,10 @@ def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moment
 def _fix_start(policy: StandardNumbers, state: State, which: Bools) -> tuple[State, Decided]:
     """The state with some groups that begin at their lowest held number; and what is off the step from there, which is invalid."""
     held, groups = state.held, state.groups
-    rows = np.flatnonzero(~held.late & ~held.waits & which[held.group])[::-1]  # backwards: the lowest is written last
+    counts = ~held.late & ~held.waits & which[held.group]
     begins = np.zeros(len(state), np.bool_)
-    begins[held.group[rows]] = True
-    first = groups.first.copy()
-    first[held.group[rows]] = held.sequence[rows]
+    begins[held.group[counts]] = True
+    first = put_first(groups.first.copy(), counts, held.group, held.sequence)
     state = state.with_groups(
         first=first,
         next=np.where(begins, first, groups.next),
@@ -303,8 +299,8 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
     below = ~gathers & (ends < state.groups.next[group])
     found = which & below & (policy.late != "set_aside")
     if policy.finds_start:
-        rows, first = np.flatnonzero(which)[::-1], state.groups.first.copy()
-        first[group[rows]] = arrivals.sequence[rows]  # of a group that is new, the first that comes
+        # Of a group that is new, the first that comes.
+        first = put_first(state.groups.first.copy(), which, group, arrivals.sequence)
         first = np.where(state.groups.has(Flag.BEGUN), state.groups.first, first)[group]
         found |= which & ~gathers & (arrivals.sequence < first) & (ends >= first)
     rows = np.flatnonzero(which & ~below)
@@ -433,10 +429,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
     over = groups.has(OVER)[arrivals.group] & ~overflows
     disposition[over], reason[over] = Disposition.LATE, Reason.GROUP_CLOSED
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    held = Held.concat([state.held, _held(arrivals.take(pending))])
-    position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
-    order = order_by(held.group, held.sequence)
-    held, position = held.take(order), position[order]
+    held, position = state.held.with_more(_held(arrivals.take(pending)), pending)
     again = standard.repeats(held, position)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE

@@ -26,7 +26,16 @@ from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
 from seriatim.kernel.policies import fifo, standard
 from seriatim.kernel.policies.closing import OPENS, close_emptied, for_next_stay
 from seriatim.kernel.policies.late import may_suspend, suspensions
-from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, order_by_group, sum_before
+from seriatim.kernel.values.columns import (
+    Bools,
+    Columns,
+    Ints,
+    first_per_group,
+    first_rows,
+    order_by,
+    order_by_group,
+    sum_before,
+)
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
@@ -93,10 +102,7 @@ class _JudgedMessages(Columns):
 
     def first(self, which: Bools, groups: int) -> Ints:
         """For each group the place of its first message of some; the length if it has none."""
-        rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
-        firsts = np.full(groups, len(self), np.int64)
-        firsts[self.group[rows]] = rows
-        return firsts
+        return first_rows(which, self.group, groups)
 
 
 def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:

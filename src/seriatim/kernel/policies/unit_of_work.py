@@ -18,8 +18,10 @@ from seriatim.kernel.values.columns import (
     Bools,
     Ints,
     first_per_group,
+    first_rows,
     last_per_group,
     order_by,
+    put_first,
     sum_before,
     sum_per_group,
 )
@@ -75,9 +77,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     if not policy.once:
         _judge_again(state, arrivals, disposition, reason)
     # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
-    first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
-    began = np.full(len(state), NEVER, np.int64)
-    began[arrivals.group[first]] = arrivals.time[first]
+    may_be = disposition == Disposition.HELD
+    began = put_first(np.full(len(state), NEVER, np.int64), may_be, arrivals.group, arrivals.time)
     state, outgrown = _learn_size(policy, state, arrivals, disposition, reason)
     held, position, twice = _collect(state.held, arrivals, disposition)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -85,10 +86,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     late_repeats(state, arrivals, repeats, disposition, reason)
 
     groups, group = state.groups, arrivals.group
-    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags, clock = groups.flags.copy(), groups.clock_after(group, arrivals.time)
     flags[group] |= Flag.BEGUN
-    ends = np.flatnonzero(last_per_group(group))
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     since = np.where(groups.since == NEVER, began, groups.since)
     since[state.stopped()] = NEVER
     state = state.having(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
@@ -139,9 +138,8 @@ def _judge_again(state: State, arrivals: Arrivals, disposition: Ints, reason: In
     own, its = arrivals.fingerprint[rows], state.remembered.fingerprint[at[rows]]
     unknown, same = np.zeros(len(arrivals), np.bool_), np.zeros(len(arrivals), np.bool_)
     same[rows], unknown[rows] = (own == its) & (own != 0), (own == 0) | (its == 0)
-    begins = np.flatnonzero((disposition == Disposition.HELD) & ~same & ~unknown)[::-1]
-    first = np.full(len(state), len(arrivals), np.int64)
-    first[arrivals.group[begins]] = begins  # backwards: the first is written last
+    begins = (disposition == Disposition.HELD) & ~same & ~unknown
+    first = first_rows(begins, arrivals.group, len(state))
     first[state.held.group] = -1
     again = same | (unknown & (np.arange(len(arrivals)) < first[arrivals.group]))
     disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -165,9 +163,7 @@ def _learn_size(
         return state, no_messages()
     _, _, twice = _collect(state.held, arrivals, disposition)
     says[twice] = False
-    rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
-    teller = np.full(len(state), len(arrivals), np.int64)
-    teller[group[rows]] = rows
+    teller = first_rows(says, group, len(state))
     groups_told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
     size[groups_told] = arrivals.size[teller[groups_told]]
@@ -207,10 +203,7 @@ def _learn_size(
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
     """The held messages with the arrivals that are still HELD, the positions of these arrivals, and the repeated numbers."""
     rows = np.flatnonzero(disposition == Disposition.HELD)
-    held = Held.concat([before, arrivals.take(rows).held(0)])
-    position = np.concatenate([np.full(len(before), -1, np.int64), rows])
-    order = order_by(held.group, held.sequence)
-    held, position = held.take(order), position[order]
+    held, position = before.with_more(arrivals.take(rows).held(0), rows)
     again = np.zeros(len(held), np.bool_)
     again[1:] = (held.sequence[1:] == held.sequence[:-1]) & (held.group[1:] == held.group[:-1])
     return held.take(~again), position[~again], position[again]

@@ -101,6 +101,18 @@ def first_per_group(group: Ints) -> Bools:
     return first
 
 
+def put_first(into: Ints, which: Bools, group: Ints, values: Ints) -> Ints:
+    """Put the value of the first row of each group for which `which` holds into values by group, and return them."""
+    rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
+    into[group[rows]] = values[rows]
+    return into
+
+
+def first_rows(which: Bools, group: Ints, groups: int) -> Ints:
+    """For each group its first row for which `which` holds; the number of all rows if it has none."""
+    return put_first(np.full(groups, len(group), np.int64), which, group, np.arange(len(group)))
+
+
 def last_per_group(group: Ints) -> Bools:
     """A mask of the rows that are the last of their group, for rows sorted by group."""
     last = np.ones(len(group), np.bool_)
