@@ -42,7 +42,6 @@ from seriatim.kernel.values.columns import (
     rank_in_group,
     running_latest,
     sum_before,
-    sum_per_group,
 )
 from seriatim.kernel.values.outcome import (
     Decided,
@@ -182,7 +181,6 @@ def _settle(policy: StandardNumbers) -> int:
 
 
 def fire(policy: StandardNumbers, state: State, until: Ints) -> Judged:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     gathering = _gathering(policy, state)
     if not gathering.any():
         return holes.fire(policy, state, until)
@@ -193,8 +191,8 @@ def fire(policy: StandardNumbers, state: State, until: Ints) -> Judged:
         state, decided, events = _begin_at_lowest(policy, state, begins, moments)
     ready = np.flatnonzero(~_gathering(policy, state))
     part, out, told = holes.fire(policy, state.select(ready), until[ready])
-    out, told = out.with_columns(group=ready[out.group]), told.with_columns(group=ready[told.group])
-    return state.replace(ready, part), Decided.concat([decided, out]), Events.concat([events, told])
+    state, out, told = _replaced(state, ready, part, out, told)
+    return state, Decided.concat([decided, out]), Events.concat([events, told])
 
 
 def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moments: Ints) -> Judged:
@@ -404,10 +402,8 @@ def _numbered(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judg
     decided, events = no_messages(), no_events()
     if len(others):
         others = others.with_columns(group=np.searchsorted(ready, others.group))
-        part, decided, events = standard.take(policy, state.select(ready), others)
-        decided = decided.with_columns(group=ready[decided.group])
-        events = events.with_columns(group=ready[events.group])
-        state = state.replace(ready, part)
+        part, out, told = standard.take(policy, state.select(ready), others)
+        state, decided, events = _replaced(state, ready, part, out, told)
     if mine.any():
         state, out, told = _gather(policy, state, arrivals.take(mine))
         decided, events = Decided.concat([decided, out]), Events.concat([events, told])
@@ -565,9 +561,9 @@ def _among(state: State, before: State, leave: Arrivals, out: Decided) -> tuple[
     both, own = both.take(order), own[order]
     ordinal = running_latest(both.group, np.where(own > 0, before.groups.ordinal[both.group], both.ordinal))
     both = both.with_columns(ordinal=ordinal + sum_before(both.group, own) + (own > 0))
-    more = sum_per_group(leave.group, leave.weight, len(state))
+    _, last_ordinal = state.groups.ordinals(leave.group, leave.weight)
     rest = out.take(out.disposition != Disposition.RELEASED)
-    return state.with_groups(ordinal=state.groups.ordinal + more), Decided.concat([both, rest])
+    return state.with_groups(ordinal=last_ordinal), Decided.concat([both, rest])
 
 
 # ---- bases
