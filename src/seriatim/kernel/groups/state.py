@@ -35,8 +35,6 @@ NOTHING = -(2**63)
 
 
 class Flag(IntFlag):
-    """The boolean facts about a group."""
-
     BEGUN = 1
     CLOSED = 2
     #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
@@ -476,7 +474,6 @@ class State:
         return self.having(self.groups.with_columns(**columns))
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """Return the same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,

@@ -108,7 +108,6 @@ def due(policy: BestEffort, state: State) -> Ints:
 
 
 def fire(policy: BestEffort, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     released = [no_messages()]
     while True:
         moments = due(policy, state)

@@ -222,7 +222,6 @@ def _holding(policy: Standard, groups: Groups) -> Bools:
 
 
 def _is_below(reason: Ints) -> Bools:
-    """The arrivals that are not taken in because of a number below `next`."""
     return np.isin(reason, _BELOW)
 
 

@@ -509,7 +509,6 @@ def due(policy: Stays, state: State) -> Ints:
 
 
 def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     decided, events = [no_messages()], [no_events()]
     while True:
         ripe = due(policy, state) <= until

@@ -50,7 +50,6 @@ class Columns:
         return type(self)(**columns)
 
     def with_columns(self, **columns: NDArray[Any] | None) -> Self:
-        """The same table with some columns replaced."""
         kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 

@@ -256,7 +256,6 @@ class Decided(Columns):
 
     @property
     def ends(self) -> Ints:
-        """The last number that each released message covers."""
         return self.sequence if self.through is None else self.through
 
     @classmethod

@@ -44,7 +44,6 @@ class Section:
         return self._table.keys.get(key, self._table.place) if key else self._table.place
 
     def has(self, key: str) -> bool:
-        """Whether the key exists, with a value or without."""
         return key in self._table.keys
 
     def names(self) -> list[str]:

@@ -137,7 +137,6 @@ class PipelineLease(threading.Thread):
             LOG.warning("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=error)
 
     def run(self) -> None:
-        """Renew the lease, or ask for it, until it is ended."""
         while not self._ended.wait(self._lease_s / _RENEWALS if self.held() is not None else self.look_s):
             self._ask_patiently()
 

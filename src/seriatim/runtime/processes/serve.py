@@ -63,7 +63,6 @@ class ScheduleClock:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait for the publishing under way."""
         if self._thread is not None:
             self._thread.join(_END_S)
 

@@ -28,8 +28,6 @@ class AnswersRefused(SeriatimError):
 
 
 class Answers:
-    """The answers of a turn that aren't published yet."""
-
     def __init__(self, session: Session, slot: Slot, until: float) -> None:
         self._session = session
         #: The worker's note of its messages in hand.

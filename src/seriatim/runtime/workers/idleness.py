@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 
 class Idleness:
-    """The threads of one or more workers of a process."""
-
     def __init__(self, workers: int = 1) -> None:
         self._missing = workers
         self._changed = threading.Condition()

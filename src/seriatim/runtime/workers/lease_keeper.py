@@ -25,8 +25,6 @@ _LOOK_S = 1.0
 
 
 class LeaseKeeper(threading.Thread):
-    """The thread of a worker that renews leases, and a thread that watches it."""
-
     def __init__(self, box: MessageBox, queue: str, period_us: int, heartbeat_s: float) -> None:
         super().__init__(name="seriatim-keeper", daemon=True)
         #: The time after which a lease ends if it isn't renewed, microseconds.

@@ -120,7 +120,6 @@ class Slot:
             return self._turn == turn and not self._has_ended
 
     def count(self, messages: int) -> None:
-        """Add to the number of messages that handlers got."""
         if messages:
             _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self.counted + messages)
 

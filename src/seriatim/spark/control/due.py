@@ -85,8 +85,6 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The state of an operator, as the control source knows it."""
-
     #: The position of the source's offset through which the operator has worked.
     at: int
     #: By slot, when something is due (microseconds since the epoch, or `FOREVER`).

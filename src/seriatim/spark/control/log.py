@@ -69,7 +69,6 @@ class ControlLog:
         return number
 
     def read(self, after: int, through: int) -> list[dict[str, Any]]:
-        """The entries of some files, in order."""
         return [entry for number in range(after + 1, through + 1) for entry in self._entries(number)]
 
     def check(self, after: int) -> None:

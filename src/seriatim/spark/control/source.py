@@ -136,7 +136,6 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._log.last() if self._log is not None else 0
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """Return the new rows, and the offset after them."""
         slots = self._slots(start)
         log = self._logged(start["log"])
         if not slots and log == start["log"]:

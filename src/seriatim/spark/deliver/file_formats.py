@@ -40,8 +40,6 @@ def check_options(destination: str, kind: str, options: Mapping[str, str]) -> No
 
 
 class Writer(Protocol):
-    """Writes tables of one schema into a file; the caller opens and closes the file."""
-
     def write(self, rows: pa.Table) -> None:
         """Append rows; they may stay in memory until `close`."""
 

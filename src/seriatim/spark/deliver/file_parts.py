@@ -239,8 +239,6 @@ class _Desk:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Writes a task's rows."""
-
     #: The ports that are written here, by place: a destination's place in `destinations`, then the port for set-aside messages, then the
     #: port for unrouted messages.
     outlets: Mapping[int, Outlet]

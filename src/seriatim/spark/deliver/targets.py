@@ -154,7 +154,6 @@ def _by_task(folder: Path) -> Iterator[list[Path]]:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason why a port failed, in one line."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

@@ -40,8 +40,6 @@ _BODY = pa.field("body", pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a location's rows."""
-
     most: int
     #: The end of a row; None: a new line, a carriage return, or both together.
     separator: bytes | None = None

@@ -211,7 +211,6 @@ def _rows(how: Receiving, entry: Receive, options: Mapping[str, str]) -> RowForm
 
 
 def _shape(entry: Receive, options: Mapping[str, str]) -> Shape:
-    """The form of a location's rows."""
     separator = options["linesep"].encode() if "linesep" in options else None
     try:
         most = row_bytes(options)

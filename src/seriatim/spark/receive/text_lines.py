@@ -31,8 +31,6 @@ _MOST_ODD = 3
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads a task's rows of one location."""
-
     reading: Reading
     #: The location's folder, absolute; names of files are relative to it.
     root: str

@@ -540,7 +540,6 @@ class Bucket:
     def _judge(
         self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
     ) -> tuple[State, Decided, Events]:
-        """Call the kernel for the groups with arrivals or due timers."""
         due = np.flatnonzero(kernel.due(policy, state) <= now)
         concerned = np.union1d(arrivals.group, due)
         decided, events = no_messages(), no_events()

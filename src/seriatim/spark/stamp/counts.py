@@ -36,8 +36,6 @@ _PLACE = [(name, "ascending") for name in ("location", "received_at", "file", "s
 
 
 class TicketsByCounts:
-    """The tickets of a partition during one micro-batch."""
-
     def __init__(self, plan: StampPlan) -> None:
         self._plan = plan
         self._begins: dict[int, int] = {}
