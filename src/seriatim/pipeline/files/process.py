@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.declared.function import check_takes, load_function
 from seriatim.pipeline.declared.pipeline import Process
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties, property_type, usable_name
@@ -75,13 +75,7 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
 def _check_signature(function: Callable[..., Any], name: str) -> None:
     if inspect.isclass(function) or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name} is not a plain function", remedy="def apply(messages): … return a pyarrow.Table")
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError as error:
-        what = f"{name} can't be called with the table of messages alone: {error}"
-        raise UsageError(what, remedy="it takes one argument, a pyarrow.Table") from error
-    except ValueError:
-        return  # functions written in C don't always tell what they take
+    check_takes(function, name, "the table of messages", "a pyarrow.Table")
 
 
 def _returns(section: Section, properties: Properties, returned: dict[str, str] | None) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.envelopes.moves import is_of_whole
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
 from seriatim.pipeline.bodies.xpath import compiled
-from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.declared.function import check_takes, load_function
 from seriatim.pipeline.declared.pipeline import Promotion, Source, Split
 from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.pipeline.text.document import Items, Table
@@ -222,20 +222,14 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
     if name is None:
         return None
     try:
-        _check_signature(load_function(name, functions), name)
+        _check_function(load_function(name, functions), name)
     except UsageError as error:
         section.fault(key, f"{section.full(key)}: {error.what}", error.remedy)
         return None
     return name
 
 
-def _check_signature(function: Callable[..., Any], name: str) -> None:
+def _check_function(function: Callable[..., Any], name: str) -> None:
     if inspect.iscoroutinefunction(function):
         raise UsageError(f"{name} is a coroutine", remedy="write def instead of async def")
-    try:
-        inspect.signature(function).bind(b"")
-    except TypeError as error:
-        what = f"{name} can't be called with a body alone: {error}"
-        raise UsageError(what, remedy="it takes one argument, the body as bytes") from error
-    except ValueError:
-        return  # functions written in C don't always tell what they take
+    check_takes(function, name, "a body", "the body as bytes")
