@@ -178,7 +178,7 @@ class _Reading:
             try:
                 checked_name(name, _PARTS[part])
             except UsageError as error:
-                section.problems.add(section.key_place(name), error.what, error.remedy)
+                section.key_fault(name, error.what, error.remedy)
             else:
                 entry = section.section(name, required=True)
                 one = reader(entry, name) if entry else None
@@ -196,8 +196,7 @@ class _Reading:
             entry = self._entry("types", clash.type)
             properties = entry.section("properties") if entry else None
             if properties:
-                place = properties.key_place(clash.property)
-                properties.problems.add(place, clash.what, "in a box, each property name has one type")
+                properties.key_fault(clash.property, clash.what, "in a box, each property name has one type")
         every = {name: kind for one in (*kept, *types) for name, kind in declared(one).items()}
         return {**OWN, **FAILURE_PROPERTIES, **every}
 
@@ -211,8 +210,7 @@ class _Reading:
         for user, name in named:
             entry = self._entry(users, user)
             if name not in known and entry is not None:
-                what = f"{entry.full(key)}: there is no {noun} {name!r}, neither here nor in the box"
-                entry.fault(key, what, likely(name, known))
+                entry.named_fault(key, f"there is no {noun} {name!r}, neither here nor in the box", likely(name, known))
 
     def _entry(self, part: str, name: str) -> Section | None:
         section = self._sections[part]

@@ -60,7 +60,7 @@ def _check_order(parent: Section, around: tuple[tuple[str, ...], tuple[str, ...]
             stands = "before" if names.index(key) > place else "after"
             what = f"{parent.full('process')} stands {stands} {key}: the order in the file is the order of execution"
             remedy = f"write it between {before[-1]} and {behind[0]}"
-            parent.problems.add(parent.key_place("process"), what, remedy)
+            parent.key_fault("process", what, remedy)
             return
 
 
@@ -69,7 +69,7 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
         function = load_function(name, folders)
         _check_signature(function, name)
     except UsageError as error:
-        section.fault("function", f"{section.full('function')}: {error.what}", error.remedy)
+        section.named_fault("function", error.what, error.remedy)
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
@@ -98,7 +98,7 @@ def _kind(section: Section, name: str, written: str) -> str | None:
     if name == "body":
         if written in ("binary", "string"):
             return written
-        section.fault(name, f"{section.full(name)}: a body can't be {written!r}", "binary or string")
+        section.named_fault(name, f"a body can't be {written!r}", "binary or string")
         return None
     if not usable_name(section, name):
         return None
@@ -122,13 +122,13 @@ def _agrees(
     alike = next((other for other in sorted(others) if other != name and other.casefold() == name.casefold()), None)
     if alike is not None:
         what = f"the columns {alike!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
-        section.problems.add(section.key_place(name), what)
+        section.key_fault(name, what)
         return False
     if returned is None or name in ("body", "type"):
         return True
     before = properties.type_of(name) or returned.get(name)
     if before is None or before == kind:
         return True
-    what = f"{section.full(name)}: {name!r} is {before} already, and a destination can't change that"
-    section.fault(name, what, "return it under another name, or change its type before route")
+    what = f"{name!r} is {before} already, and a destination can't change that"
+    section.named_fault(name, what, "return it under another name, or change its type before route")
     return False

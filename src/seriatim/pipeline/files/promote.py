@@ -96,8 +96,8 @@ def _envelope(section: Section, source: Source | None) -> str | None:
     """The named envelope; None if it can't be used, which is reported."""
     name = section.choice("envelope", sorted(ENVELOPES), required=True)
     if name is not None and source is not None and source.format in ("csv", "text", "xml"):
-        what = f"{section.full('envelope')}: {source.format} has no {ENVELOPES[name].title}, which is JSON"
-        section.fault("envelope", what, "receive it as json")
+        what = f"{source.format} has no {ENVELOPES[name].title}, which is JSON"
+        section.named_fault("envelope", what, "receive it as json")
         return None
     return name
 
@@ -224,7 +224,7 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
     try:
         _check_function(load_function(name, functions), name)
     except UsageError as error:
-        section.fault(key, f"{section.full(key)}: {error.what}", error.remedy)
+        section.named_fault(key, error.what, error.remedy)
         return None
     return name
 

@@ -83,19 +83,17 @@ def require_property(
     found = _OWN.get(name) or properties.type_of(name)
     if found is None:
         if not properties.is_unknown(name):
-            what = f"{section.full(key)}: no location promotes a property {name!r}"
-            section.fault(
+            what = f"no location promotes a property {name!r}"
+            section.named_fault(
                 key, what, likely(name, properties.names() | (properties.faulty or set())) or "promote it under receive"
             )
         return
     if types and found not in types:
-        what = f"{section.full(key)}: {name!r} is {found}, but has to be {' or '.join(types)}"
-        section.fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
+        what = f"{name!r} is {found}, but has to be {' or '.join(types)}"
+        section.named_fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
     lacking = [] if name in _OWN else properties.without(name)
     if lacking:
-        section.fault(
-            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too"
-        )
+        section.named_fault(key, f"location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too")
 
 
 def _dropping(section: Section) -> Deliver | None:
@@ -150,7 +148,7 @@ def _table(port: Section) -> Deliver | None:
         return None
     what, remedy = "is not the name of a table", "name, or schema.name, of 1 to 128 characters each"
     if not all(fits_text(one) and 1 <= len(one) <= _LONGEST_NAME for one in name.split(".")) or name.count(".") > 1:
-        port.fault("table", f"{port.full('table')}: {name!r} {what}", remedy)
+        port.named_fault("table", f"{name!r} {what}", remedy)
         return None
     return Deliver(TABLE, None, {"table": name})
 
@@ -217,8 +215,8 @@ def _check_columns(
         require_property(section, "group", group, properties)
     if sequence == "ticket":
         if properties.unstamped:
-            what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
-            section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
+            what = f"location {properties.unstamped[0]!r} stamps no tickets"
+            section.named_fault("sequence", what, "leave out its stamp: false, or name a promoted property")
     elif isinstance(sequence, numbers.Sequence):
         _check_numbers(section, sequence, properties, policy)
     elif sequence is not None and kind not in (None, Fifo, Unordered):

@@ -118,8 +118,8 @@ def _check_keys(section: Section, kind: str, schema: str | None) -> None:
         return
     for key in ("id", "body"):
         if section.has(key):
-            what = f"{section.full(key)}: {kind} has messages with names and bodies of their own"
-            section.fault(
+            what = f"{kind} has messages with names and bodies of their own"
+            section.named_fault(
                 key, what, "leave it out; it is for parquet (id first), and for formats whose rows Spark reads"
             )
 
@@ -150,7 +150,7 @@ def _check_options(section: Section, kind: str, options: Mapping[str, str]) -> N
         if name.lower() not in known:
             what = f"unknown option {name!r} of {kind}"
             spelt = [_SPELLING.get(option, option) for option in known]
-            inner.problems.add(inner.key_place(name), what, likely(name, spelt))
+            inner.key_fault(name, what, likely(name, spelt))
         elif name.lower() in _FLAGS and value.lower() not in ("true", "false"):
             inner.fault(name, f"{inner.full(name)} is true or false, not {value!r}")
         elif name.lower() == MAX_ROW_BYTES:
