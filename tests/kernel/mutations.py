@@ -1083,7 +1083,7 @@ _CLOSING = (
     Mutation(
         "a hole that an operator skips closes a closing group with an event",
         "actions.py",
-        "Events.concat([skipped, _passed_and_closed(outcome), opened])",
+        "Events.concat([skipped, passed, opened])",
         "Events.concat([skipped, opened])",
     ),
     Mutation(

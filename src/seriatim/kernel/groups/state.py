@@ -190,13 +190,7 @@ class Ranges(Columns):
     KEPT: ClassVar[int] = 64
 
     def contain(self, group: Ints, sequence: Ints) -> Bools:
-        if not len(self) or not len(group):
-            return np.zeros(len(group), np.bool_)
-        starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
-        at = search_within(self.last, starts, ends, sequence)
-        contained = at < ends
-        contained[contained] = self.first[at[contained]] <= sequence[contained]
-        return contained
+        return self.touch(group, sequence, sequence)
 
     def touch(self, group: Ints, first: Ints, last: Ints) -> Bools:
         """The runs of numbers of which one at least lies in a range of their group."""

@@ -250,10 +250,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     )
     outcome = _settled(policy, changed, changed, now, no_messages())
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
-    opened = holes.events_between(policy, state, outcome.state)
-    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    events = Events.concat([skipped, _passed_and_closed(outcome), opened])
-    return Outcome(outcome.state, outcome.decided, events)
+    return _with_skipped(policy, state, outcome, skipped)
 
 
 def skip_holes(policy: Standard, state: State, now: int, group: str, through: int, under_way: Ints) -> Outcome:
@@ -324,10 +321,7 @@ def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outc
     told = empty_ints(int(following > next_))
     from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
-    opened = holes.events_between(policy, state, outcome.state)
-    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    events = Events.concat([passed_over, _passed_and_closed(outcome), opened])
-    return Outcome(outcome.state, outcome.decided, events)
+    return _with_skipped(policy, state, outcome, passed_over)
 
 
 def _told(policy: StandardNumbers, before: State, told: tuple[State, Held, Decided], now: int) -> Outcome:
@@ -338,9 +332,12 @@ def _told(policy: StandardNumbers, before: State, told: tuple[State, Held, Decid
     return _settled(policy, before, begun, now, Decided.concat([late, off]))
 
 
-def _passed_and_closed(outcome: Outcome) -> Events:
-    """The events that tell of numbers without a message, and of the end of the group."""
-    return outcome.events.take(np.isin(outcome.events.kind, (EventKind.VOID, EventKind.CLOSED)))
+def _with_skipped(policy: Standard, before: State, outcome: Outcome, skipped: Events) -> Outcome:
+    """With the events of skipped numbers, of numbers without a message, of the end of the group, and of the hole that opens."""
+    passed = outcome.events.take(np.isin(outcome.events.kind, (EventKind.VOID, EventKind.CLOSED)))
+    opened = holes.events_between(policy, before, outcome.state)
+    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, passed, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:

@@ -526,12 +526,8 @@ def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
 def _unnumbered(
     policy: StandardNumbers, state: State, before: State, arrivals: Arrivals, out: Decided
 ) -> tuple[State, Decided]:
-    """Messages without a number leave at once; in a stopped group they wait.
-
-    Args:
-        state: the state after the messages that came with them.
-        before: the state before.
-        out: what was decided of the messages that came with them, which gets other ordinals.
+    """Messages without a number leave at once; in a stopped group they wait. `state`, `before`: after and before the messages that came
+    with them; `out`: what was decided of these, which gets other ordinals.
     """
     over, stopped = before.groups.has(OVER)[arrivals.group], before.stopped()[arrivals.group]
     full = _full(policy, before, arrivals) & stopped & ~over
@@ -595,14 +591,8 @@ def _bases(policy: StandardNumbers, state: State, bases: Arrivals) -> Judged:
 def _cover(
     policy: StandardNumbers, state: State, bases: Held, cause: Ints, time: Ints, *, timed: bool, go_on: bool = True
 ) -> Judged:
-    """Bases leave, one of each group; what they cover is a duplicate, and the groups go on behind them.
-
-    Args:
-        bases: the bases, by group.
-        cause: what lets each leave, see `Decided`.
-        time: when each does.
-        timed: whether `cause` is a time.
-        go_on: whether what may leave behind them leaves.
+    """Bases leave, one of each group, at some times; what they cover is a duplicate, and the groups go on behind them. `cause`, `timed`:
+    see `Decided`. `go_on`: what may leave behind them leaves.
     """
     rows, step = bases.group, policy.increment
     part, number = state.select(rows), bases.ends
@@ -710,11 +700,8 @@ def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrival
 
 
 def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judged:
-    """End the lives of some groups: what is held leaves in order, its holes are skipped, and new lives begin.
-
-    Args:
-        rows: those whose lives end, ascending.
-        cause: the message that ends each.
+    """End the lives of some groups, in ascending rows, by a message each: what is held leaves in order, its holes are skipped, and new
+    lives begin.
     """
     part, step = state.select(rows), policy.increment
     gathers = _gathering(policy, part)
