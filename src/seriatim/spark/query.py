@@ -1,7 +1,4 @@
-"""The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence.
-
-This module composes the stages and counts messages at the entrance; each stage is a package of its own.
-"""
+"""The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Build filters: the rules for operands, for conversions, and for the number of digits of a result.
-
-This module implements the rules of types that `filter` describes; each function raises `FilterError` without a place,
-because only the text has places.
-"""
+"""Build filters by the rules of types that `filter` describes. Each function raises `FilterError` without a place: only a text has one."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
 """Numbers as producers have them, for `Standard`: spans, turn-overs, epochs, restarts, bases, messages without a number, late beginnings.
 
 **Theory of operation.** Most messages only have to be understood: a number that turned over is unwrapped, and then the rules of
-``standard.py``
-apply. Some are *odd*: they change what the next number is, or what numbers mean. `quiet` cuts a group's messages so that an odd one stands
-alone; then each rule is an operation on arrays over all groups that have one. Odd are bases, messages with which a producer begins anew (of
-another epoch, or markers), spans that overlap others, and late ones that are delivered or held.
+``standard.py`` apply. Some are *odd*: they change what the next number is, or what numbers mean. `quiet` cuts a group's messages so that an
+odd one stands alone; then each rule is an operation on arrays over all groups that have one. Odd are bases, messages with which a producer
+begins anew (of another epoch, or markers), spans that overlap others, and late ones that are delivered or held.
 
 A *life* of a group lasts until its numbers begin anew. In a stopped group nothing may leave, so the message that ends a life waits, and
 all that

@@ -1,8 +1,4 @@
-"""Read the file of a message box: from YAML to declarations, or to the list of all its faults.
-
-This module knows the parts of such a file, and compares them; an entry is read by the fields of its declaration (`declared.py`), and where
-there is more to a type by `type_entry.py`.
-"""
+"""Read the file of a message box: from YAML to declarations, or to the list of all its faults."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """The tokens of a filter, and the errors that name the place of a forbidden one.
 
-sqlglot cuts the text into words and parses them. It reads a far larger language, so the words are
-checked before: only words that a filter may have are passed on, and names are passed on as numbers, so that no name is
-taken for a keyword.
+sqlglot gets only words that a filter may have; names are passed on as numbers, so that no name is taken for a keyword.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Spark's state files in a checkpoint: find the damaged or missing one, where a query failed and Spark doesn't name it.
 
 Only the files that the next batch loads are checked: the last snapshot of each part of the state, and the changes after it. A file with the
-right
-length and wrong content isn't noticed here; RocksDB notices it.
+right length and wrong content isn't noticed here; RocksDB notices it.
 """
 
 from __future__ import annotations

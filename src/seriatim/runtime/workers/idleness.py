@@ -1,9 +1,8 @@
 """Whether all threads of a process have found nothing to do: then a worker that runs until it is idle ends.
 
 Idle means that nothing can be handed out at this moment. A thread that finds nothing isn't done yet, because another thread's turn may
-publish,
-or release waiting messages: so each looks once more after every turn of any other. Messages that wait for a time (a retry, a delay), for a
-missing number, for an operator, or for another process, aren't waited for.
+publish, or release waiting messages: so each looks once more after every turn of any other. Messages that wait for a time (a retry, a
+delay), for a missing number, for an operator, or for another process, aren't waited for.
 """
 
 from __future__ import annotations

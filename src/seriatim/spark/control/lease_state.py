@@ -1,7 +1,4 @@
-"""Whether a run delivers, for a pipeline that runs in two regions; kept in a file for others to read.
-
-The file is only for people to look at, as the pace is. It isn't synced, and one that is missing or damaged says nothing.
-"""
+"""Whether a run delivers, for a pipeline that runs in two regions; kept in a file for people to look at, as the pace is."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Set aside the batches that wait for the port of a removed destination.
 
 Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file for each batch,
-and
-then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
+and then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
 """
 
 from __future__ import annotations

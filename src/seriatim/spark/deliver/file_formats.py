@@ -1,7 +1,4 @@
-"""Write rows into one file: JSON lines, CSV, Parquet; check the options of these formats.
-
-This module knows no ports and no tasks: it gets an open file and tables in the order in which they leave.
-"""
+"""Write tables into an open file, in their order: JSON lines, CSV, Parquet; check the options of these formats."""
 
 from __future__ import annotations
 

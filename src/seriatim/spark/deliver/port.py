@@ -24,8 +24,7 @@ run writes its number into the folder when it claims it, and then removes what o
 renamed into place from the run's own staging, after a look at that number: a driver that was superseded before the look sees
 it, and of one that was superseded after it the files are gone.
 
-This module owns the folder and its steps; the workers write the files (`file_parts.py`). Batches that wait for a port
-that can't be written (`outbox.py`) lie in a folder of the same kind.
+Batches that wait for a port that can't be written (`outbox.py`) lie in a folder of the same kind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""One bucket of groups during one call: packets in, decided messages out.
-
-This module converts rows to arrivals and refs back to rows. The kernel makes every decision; the operator keeps the
-state.
-"""
+"""One bucket of groups during one call: packets in, decided messages out. The kernel makes every decision."""
 
 from __future__ import annotations
 
