@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seriatim.errors import CheckpointMismatch
 from seriatim.spark.session.collector import freeze_loaded
+from seriatim.spark.state.checkpoint_files import write_synced
 
 #: The columns between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
@@ -43,6 +46,21 @@ def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
 
 def from_bytes(packet: bytes | pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(packet).read_all()
+
+
+def write_bucket(folder: Path, bucket: int, rows: pa.Table) -> None:
+    """Write the rows of a bucket into a file of its own in a folder of the checkpoint."""
+    write_synced(folder / f"{bucket}.arrow", to_bytes(rows).to_pybytes())
+
+
+def read_bucket(folder: Path, bucket: int, schema: pa.Schema, gone: str) -> pa.Table:
+    """The rows that `write_bucket` has written, if there are any; `gone`: the error where there is no such folder."""
+    try:
+        return from_bytes((folder / f"{bucket}.arrow").read_bytes())
+    except FileNotFoundError as error:
+        if folder.is_dir():
+            return schema.empty_table()
+        raise CheckpointMismatch(gone, where=str(folder), remedy="restore the checkpoint from a backup") from error
 
 
 def pack_by(column: str, ids: list[int]) -> InArrow:
