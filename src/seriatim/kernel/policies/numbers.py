@@ -263,15 +263,13 @@ def quiet(policy: StandardNumbers, state: State, arrivals: Arrivals, *, clocked:
         odd |= bits & UNNUMBERED != 0
     if policy.spans:
         odd |= _overlaps(policy, state, understood, numbered & ~odd & (reason == 0))
+    full = np.zeros(len(arrivals), np.bool_)
     if policy.capacity is not None:
         rank = rank_in_group(group)
         room = (policy.capacity - state.held.counts(len(state)))[group]
         full = rank >= room
         odd |= full & (gathering | (stopped & ~numbered))
-        line_full = full
-    else:
-        line_full = np.zeros(len(arrivals), np.bool_)
-    may = none_so_far(group, np.where(line, line_full, odd)) | first
+    may = none_so_far(group, np.where(line, full, odd)) | first
     may &= line | sure | first
     if clocked and gathering.any():
         fresh = np.full(len(state), FOREVER, np.int64)

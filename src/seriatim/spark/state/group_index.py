@@ -104,12 +104,11 @@ class QueueState:
         )
         return found.with_positions(self.positions, found.state) if self.positions else found
 
-    def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
-        """Return the same queue with further groups after these; `births` None: they begin now."""
-        if births is None and not self.forgotten and self.births is None:
-            more = None
-        else:
-            more = np.concatenate([self.born(), np.full(len(keys), self.forgotten) if births is None else births])
+    def enrolled(self, keys: pa.BinaryArray, state: State) -> QueueState:
+        """Return the same queue with further groups after these, which begin now."""
+        more = None
+        if self.forgotten or self.births is not None:
+            more = np.concatenate([self.born(), np.full(len(keys), self.forgotten)])
         every = pa.concat_arrays([self.keys, keys])
         return QueueState(
             every, State.join([self.state, state]), self.incarnation, self.forgotten, more, self.positions
