@@ -100,10 +100,6 @@ class _JudgedMessages(Columns):
     def bits(self) -> Ints:
         return np.where(self.size == NOT_SAID, 0, self.size)
 
-    def first(self, which: Bools, groups: int) -> Ints:
-        """For each group the place of its first message of some; the length if it has none."""
-        return first_rows(which, self.group, groups)
-
 
 def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
     """The messages that can open their group: they are marked as opening, and are valid as its first."""
@@ -205,7 +201,7 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
     inner, aside = _apart(state)
     decided, events = [no_messages()], [no_events()]
     ended = inner.groups.has(Flag.CLOSED) & inner.groups.has(Flag.COMPLETE)
-    first = line.first(_opening(policy, inner, line), len(state))
+    first = first_rows(_opening(policy, inner, line), line.group, len(state))
     begins = ended & (first < len(line))
     if begins.any():
         early = begins[line.group] & (np.arange(len(line)) < first[line.group])
@@ -276,7 +272,7 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
     unopened, closing = groups.has(Flag.UNOPENED), groups.has(Flag.CLOSING) & policy.opens
     if not unopened.any() and not closing.any():
         return none, none
-    place, first = np.arange(len(line)), line.first(_opening(policy, inner, line), len(inner))
+    place, first = np.arange(len(line)), first_rows(_opening(policy, inner, line), line.group, len(inner))
     stopped = groups.has(_STOPPED)
     waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))
     has_next = np.zeros(len(inner), np.bool_)
@@ -296,7 +292,7 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
     if isinstance(policy, StandardStays) and policy.capacity is not None:
         room = policy.capacity - aside.counts(len(inner))
         full = ~void & ~line.aside & (sum_before(line.group, (~void).astype(np.int64)) >= room[line.group])
-        heads = line.first(_opening(policy, inner, line), len(inner))
+        heads = first_rows(_opening(policy, inner, line), line.group, len(inner))
         heads[aside.group[aside.bits & OPENS != 0]] = len(line)
         full &= np.arange(len(line)) != heads[line.group]
     clock = inner.groups.clock.copy()
@@ -329,7 +325,7 @@ def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
     if not len(line) or not closed.any():
         return np.zeros(len(line), np.bool_)
     again = _opening(policy, inner, line) & inner.groups.has(Flag.COMPLETE)[line.group]
-    first = line.first(again, len(inner))
+    first = first_rows(again, line.group, len(inner))
     return closed[line.group] & (np.arange(len(line)) < first[line.group])
 
 
