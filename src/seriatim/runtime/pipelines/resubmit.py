@@ -26,6 +26,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.properties import PARTS
 from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
@@ -41,18 +42,7 @@ _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
 LARGEST_BODY = 64 * 2**20
 _LOOK_S = 0.1
 #: The fields of a line that can't be changed: they identify the message, and have its pipeline's decision.
-_FIXED = (
-    "destination",
-    "disposition",
-    "reason",
-    "message_id",
-    "location",
-    "ticket",
-    "parent_id",
-    "part",
-    "parts",
-    "incarnation",
-)
+_FIXED = ("destination", "disposition", "reason", "message_id", "location", "ticket", *PARTS, "incarnation")
 _DERIVED = ("group", "sequence")
 _BODIES = ("body", "body_base64")
 _MOST_TOLD = 10

@@ -9,12 +9,13 @@ import pyarrow as pa
 from seriatim.errors import UsageError
 
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+# Spark's type, and Arrow's.
 _PLAIN_TYPES = {
-    "string": "string",
-    "long": "bigint",
-    "double": "double",
-    "boolean": "boolean",
-    "timestamp": "timestamp",
+    "string": ("string", pa.string()),
+    "long": ("bigint", pa.int64()),
+    "double": ("double", pa.float64()),
+    "boolean": ("boolean", pa.bool_()),
+    "timestamp": ("timestamp", pa.timestamp("us", "UTC")),
 }
 
 
@@ -25,7 +26,7 @@ def ddl_of(kind: str) -> str:
         if 1 <= precision <= 38 and scale <= precision:
             return f"decimal({precision},{scale})"
     elif kind in _PLAIN_TYPES:
-        return _PLAIN_TYPES[kind]
+        return _PLAIN_TYPES[kind][0]
     raise UsageError(f"{kind!r} is not a type of properties", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
 
 
@@ -33,10 +34,4 @@ def arrow_type(kind: str) -> pa.DataType:
     ddl = ddl_of(kind)
     if ddl.startswith("decimal"):
         return pa.decimal128(*map(int, ddl[len("decimal(") : -1].split(",")))
-    return {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("us", "UTC"),
-    }[ddl]
+    return _PLAIN_TYPES[kind][1]
