@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.function import check_takes, load_function
@@ -35,11 +35,9 @@ def process(
     if function is not None:
         _check_function(section, function, folders)
     returns = _returns(section, properties, returned)
-    on_error: Literal["set_aside", "fail"] = "set_aside"
-    if section.choice("on_error", ("fail", "set_aside")) == "fail":
-        on_error = "fail"
+    fails = section.choice("on_error", ("fail", "set_aside")) == "fail"
     section.finish()
-    return Process(function, returns, on_error) if function is not None else None
+    return Process(function, returns, "fail" if fails else "set_aside") if function is not None else None
 
 
 def returning(properties: Properties, step: Process | None) -> Properties:

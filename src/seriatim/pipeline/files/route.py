@@ -96,17 +96,12 @@ def require_property(
         section.named_fault(key, f"location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too")
 
 
-def _dropping(section: Section) -> Deliver | None:
-    """The port of a destination whose ``deliver`` is a word; None if the word is unknown, which is reported."""
-    if section.plain("deliver") == DROP:
-        return Deliver(DROP)
-    section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
-    return None
-
-
 def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
-    if section.written("deliver"):
-        return _dropping(section)
+    if section.written("deliver"):  # a word
+        if section.plain("deliver") == DROP:
+            return Deliver(DROP)
+        section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
+        return None
     port = section.section("deliver", required=True)
     if port is None:
         return None
@@ -116,9 +111,7 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     if port.has("queue"):
         return queue_port(port)
     kind = _port_format(port)
-    if kind == TABLE:
-        return _table(port)
-    return _sink(port, kind, paths)
+    return _table(port) if kind == TABLE else _sink(port, kind, paths)
 
 
 def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
