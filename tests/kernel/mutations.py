@@ -1321,7 +1321,7 @@ _COPIES = (
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
+        "bits: Ints | int = batch.bits if merged or isinstance(policy, StandardStays) else",
         "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(

@@ -121,7 +121,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = batch.bits if merged or isinstance(policy, StandardStays) else 0
+    bits: Ints | int = batch.bits if merged or isinstance(policy, StandardStays) else 0
     held, position = state.held.with_more(batch.held(bits, late, back[pending]), pending)
     again = repeats(held, position)
     twice = position[again]
