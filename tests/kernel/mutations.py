@@ -59,8 +59,8 @@ _STANDARD = (
     Mutation(
         "the first in order of arrival fixes next",
         "standard.py",
-        "rows = np.flatnonzero(fresh)[::-1]",
-        "rows = np.flatnonzero(fresh)",
+        "first = put_first(groups.first.copy(), fresh, arrivals.group, arrivals.sequence)",
+        "first = groups.first.copy()\n        first[arrivals.group[fresh]] = arrivals.sequence[fresh]",
     ),
     Mutation(
         "off-step is invalid, measured from the first number",
@@ -359,8 +359,8 @@ _BEST_EFFORT = (
     Mutation(
         "a round begins with its first message",
         "best_effort.py",
-        "begins = np.flatnonzero(~late & message)[::-1]",
-        "begins = np.flatnonzero(~late & message)",
+        "began = put_first(np.full(len(state), NEVER, np.int64), ~late & message, group, arrivals.time)",
+        "began = np.full(len(state), NEVER, np.int64)\n    began[group[~late & message]] = arrivals.time[~late & message]",
     ),
     Mutation(
         "the next round begins at the end of the one before if messages wait",
@@ -462,14 +462,14 @@ _GROUPS = (
     Mutation(
         "ordinals count late deliveries too",
         "standard.py",
-        "ordinal=groups.ordinal + counts,",
-        "ordinal=groups.ordinal + left,",
+        "groups.ordinals(leaving.group, weight)",
+        "groups.ordinals(leaving.group, weight * ~leaving.late)",
     ),
     Mutation(
         "held late ones leave in order of arrival",
         "late.py",
-        "np.lexsort((leaving.ref, leaving.group))",
-        "np.lexsort((leaving.sequence, leaving.group))",
+        "leaving = held.take(free).by_arrival()",
+        "leaving = held.take(free)",
     ),
     Mutation("late ones that were held leave flagged", "late.py", "late=True,", "late=False,"),
     Mutation(
@@ -548,21 +548,21 @@ _GROUPS = (
 _WEIGHTS = (
     Mutation(
         "an ordinal counts on by the weight",
-        "standard.py",
-        "counts = sum_per_group(leaving.group, weight, len(state))",
-        "counts = np.bincount(leaving.group, minlength=len(state))",
+        "state.py",
+        "after = self.ordinal + sum_per_group(group, weight, len(self))",
+        "after = self.ordinal + np.bincount(group, minlength=len(self))",
     ),
     Mutation(
         "within what leaves together, too",
-        "standard.py",
-        "ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1",
-        "ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1",
+        "state.py",
+        "sum_before(group, weight) + 1",
+        "sum_before(group, np.ones_like(weight)) + 1",
     ),
     Mutation(
         "by arrival, too",
         "fifo.py",
-        "counts = sum_per_group(rows.group, rows.weight, len(state))",
-        "counts = np.bincount(rows.group, minlength=len(state))",
+        "state.groups.ordinals(rows.group, rows.weight)",
+        "state.groups.ordinals(rows.group, np.ones_like(rows.weight))",
     ),
     Mutation(
         "a void leaves nothing",
@@ -729,7 +729,7 @@ _EVENTS = (
     Mutation(
         "of late messages it is the first to come that suspends",
         "late.py",
-        "late = late.take(np.lexsort((late.ref, late.group)))",
+        "late = late.by_arrival()",
         "late = late.take(np.lexsort((-late.ref, late.group)))",
     ),
     Mutation(
@@ -1083,7 +1083,7 @@ _CLOSING = (
     Mutation(
         "a hole that an operator skips closes a closing group with an event",
         "actions.py",
-        "Events.concat([skipped, _passed_and_closed(outcome), opened])",
+        "Events.concat([skipped, passed, opened])",
         "Events.concat([skipped, opened])",
     ),
     Mutation(
@@ -1101,7 +1101,7 @@ _STAYS = (
     Mutation(
         "what is held before the opening leaves behind it by arrival",
         "stays.py",
-        "held = held.take(np.lexsort((held.ref, held.group)))\n        at = held.group",
+        "held = held.by_arrival()\n        at = held.group",
         "held = held.take(np.lexsort((-held.ref, held.group)))\n        at = held.group",
     ),
     Mutation(
@@ -1321,7 +1321,7 @@ _COPIES = (
     Mutation(
         "what a restart has held says its region",
         "standard.py",
-        "bits = batch.bits if merged or isinstance(policy, StandardStays) else",
+        "bits: Ints | int = batch.bits if merged or isinstance(policy, StandardStays) else",
         "bits = batch.bits if isinstance(policy, StandardStays) else",
     ),
     Mutation(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Flag, auto
 from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
@@ -71,7 +71,6 @@ class Kind:
         return value
 
     def stored(self, key: str, value: Any) -> dict[str, Any]:
-        """The entries of the value in a mapping of JSON values."""
         return {key: value}
 
     def restored(self, key: str, stored: Mapping[str, Any]) -> Any:
@@ -325,6 +324,8 @@ class Declaration:
     """The base of declarations: dataclasses whose fields are made by `takes`."""
 
     __slots__ = ()
+    #: What it is, before its name in errors; empty: they name its class.
+    _noun: ClassVar[str] = ""
 
     @classmethod
     def arguments(cls, given: Sequence[Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -348,7 +349,8 @@ class Declaration:
                 object.__setattr__(self, row.name, kept)
 
     def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=type(self).__name__, remedy=remedy, argument=argument)
+        where = f"{self._noun} {getattr(self, 'name', None)!r}" if self._noun else type(self).__name__
+        return UsageError(what, where=where, remedy=remedy, argument=argument)
 
 
 @dataclass(frozen=True)
@@ -362,7 +364,6 @@ class Leaf:
 
     @property
     def is_given(self) -> bool:
-        """Whether it differs from its default."""
         return bool(self.value != self.default)
 
 

@@ -166,7 +166,6 @@ class _Shape:
         return [column(values, kind) for values, kind in zip(by_constant, self._types, strict=True)]
 
     def parameters(self, slots: Ints) -> list[Values]:
-        """The constants of rules, as columns."""
         return [Values(parameter.values[slots], parameter.known[slots]) for parameter in self._parameters]
 
     def pairs(self, messages: _Messages, rows: Ints, slots: Ints) -> Bools:
@@ -231,7 +230,6 @@ class _ShapeRules:
         return self.shape.parameters(slots[np.newaxis, :]) if self.shape else []
 
     def table(self, messages: _Messages, rows: Ints) -> Bools:
-        """A table of booleans: a row for each message and a column for each rule."""
         if self.shape is None:
             return np.ones((len(rows), self.size), np.bool_)
         return self.shape.table(messages, rows, self._parameters, self.size)
@@ -296,7 +294,6 @@ class _Messages:
         return self._last - self.first
 
     def column(self, name: str) -> Values:
-        """A property of all messages, at its full length."""
         if (values := self._columns.get(name)) is None:
             column = self._given[name]
             both = (a if len(a) == self._n else np.broadcast_to(a, self._n) for a in (column.values, column.known))

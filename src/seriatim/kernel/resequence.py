@@ -136,7 +136,6 @@ def go_on(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Even
 
 
 def why_held(policy: Policy, state: State) -> Ints:
-    """The `Reason` for each held row."""
     waits = np.full(len(state.held), Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING)
     if isinstance(policy, FifoStays | StandardStays):
         waits[state.held.aside] = Reason.UNOPENED

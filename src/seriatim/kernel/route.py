@@ -104,7 +104,6 @@ def _equality(term: Expression) -> Equality | None:
 
 
 def properties(expression: Expression) -> Iterator[Property]:
-    """Every property that an expression names, as often as it does."""
     return (node for node in nodes(expression) if isinstance(node, Property))
 
 

@@ -559,7 +559,9 @@ class Sequencer:
                 self._due[key] = moment
             else:
                 self._due.pop(key, None)
-        told = self._tell(_in_time(outcome.decided, arrived), _lacks(outcome))
+        # The numbers that partial sets lack.
+        lacks = {(group, at): numbers_in(runs) for group, at, runs in runs_of(outcome.events)}
+        told = self._tell(_in_time(outcome.decided, arrived), lacks)
         return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events, every))
 
     def _tell(self, decided: Decided, lacks: Mapping[tuple[int, int], tuple[int, ...]]) -> Outcome:
@@ -591,20 +593,10 @@ class Sequencer:
     def _shown(self, ref: int, number: int) -> tuple[Key, Any, Any]:
         """A message, with the number that it has through all turns where numbers turn over."""
         key, sequence, value = self._messages[ref]
-        if getattr(self.policy, "modulus", None) is None or self._bare(value):
-            return key, sequence, value
-        return key, number, value
-
-    def _bare(self, value: Any) -> bool:
-        return self._numbers is not None and self._numbers.is_bare(value)
-
-
-def _lacks(outcome: kernel.Outcome) -> dict[tuple[int, int], tuple[int, ...]]:
-    """The numbers that partial sets lack, by their groups and times."""
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
-    for group, at, runs in runs_of(outcome.events):
-        found[group, at] = numbers_in(runs)
-    return found
+        turns_over = getattr(self.policy, "modulus", None) is not None
+        if turns_over and not (self._numbers is not None and self._numbers.is_bare(value)):
+            return key, number, value
+        return key, sequence, value
 
 
 def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:

@@ -24,8 +24,6 @@ _ROOM = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Tickets(Columns):
-    """The epoch and the number of each ticket."""
-
     epoch: Ints
     number: Ints
 

@@ -54,7 +54,6 @@ class Accepting:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until it doesn't accept any more."""
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 

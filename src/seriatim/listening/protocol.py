@@ -64,7 +64,6 @@ class Protocol(H11Protocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all clocks."""
         self._over(self._visitor)
         self._stop()
         if self._unread is not None:
@@ -87,7 +86,6 @@ class Protocol(H11Protocol):
             self._visitor.state = ConnectionState.SENDS if cycle.more_body else ConnectionState.ANSWERED
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
         if self.transport.is_closing():
             self._visitor.state = ConnectionState.IDLE
             self._close_in_time()

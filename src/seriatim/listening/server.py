@@ -49,7 +49,6 @@ class Server(uvicorn.Server):
         self._thread: threading.Thread | None = None
 
     def serve_until_stopped(self) -> None:
-        """Serve until SIGINT or SIGTERM."""
         with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it after it has ended because of it
             self.run(sockets=[self._listener])
 

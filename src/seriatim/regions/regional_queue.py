@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
-from seriatim.errors import Argument, UsageError
+from seriatim.errors import UsageError
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, Period, Plain, Text, Value, Whole, Wrong, takes
 from seriatim.kernel.groups.policy import Standard
@@ -64,6 +64,7 @@ class RegionalQueue(Declaration):
         UsageError: a value is out of its range.
     """
 
+    _noun = "queue"
     name: str = takes(OwnName("a queue's name"))
     group: str = takes(Text())
     sequence: str = takes(Text())
@@ -83,9 +84,6 @@ class RegionalQueue(Declaration):
     def __post_init__(self) -> None:
         self._check_fields()
         self.queue()
-
-    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"queue {self.name!r}", remedy=remedy, argument=argument)
 
     def rules(self) -> QueueRules:
         """Return the part that the journal keeps."""

@@ -1,7 +1,4 @@
-"""The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence.
-
-This module composes the stages and counts messages at the entrance; each stage is a package of its own.
-"""
+"""The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence."""
 
 from __future__ import annotations
 
@@ -112,7 +109,7 @@ def _front(
     return Packed(packets, tickets)
 
 
-def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout: StateLayout, folder: Path) -> None:
+def keep_first_numbers_of(spark: SparkSession, layout: StateLayout, destination: Destination, folder: Path) -> None:
     """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none."""
     if destination.start_from is None:
         return

@@ -42,7 +42,7 @@ def work_off(
         AssertionError: the handler failed, and `fails` isn't set; with its traceback.
         UsageError, DeploymentError, Unavailable: as from `Worker` and its `run`.
     """
-    known = _newest_fault(box, queue)
+    known = max((fault.fault_id for fault in faults(box, queue, limit=1)), default=0)
     count = Worker(box, queue, handler, workers=workers, **options).run(until_idle=True)
     if not fails and (newest := faults(box, queue, limit=1)) and newest[0].fault_id > known:
         fault = newest[0]
@@ -50,7 +50,3 @@ def work_off(
             f"the handler failed at message {fault.message_id}: {fault.error_class}: {fault.error}\n{fault.traceback or ''}"
         )
     return count
-
-
-def _newest_fault(box: MessageBox, queue: str) -> int:
-    return max((fault.fault_id for fault in faults(box, queue, limit=1)), default=0)

@@ -50,7 +50,7 @@ from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, R
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators import actions
 from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, rank_in_group, running_max
-from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, runs_of
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, MessageRows, Reason, runs_of
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 #: The time of visibility of a message that waits for an operator.
@@ -612,8 +612,8 @@ class Turn:
         number = self._entries.sequence[self._rows]
         number[told.ref] = told.sequence
         gone = np.setdiff1d(voids, np.concatenate([outcome.state.held.ref, decided.ref]))
-        place = self._entries.place[self._rows[gone]]
-        passed = Decided.of(place, number[gone], gone, Disposition.VOID, Reason.LEAVES_NOTHING, gone)
+        rows = MessageRows(self._entries.place[self._rows[gone]], number[gone], gone)
+        passed = Decided.of(rows, Disposition.VOID, Reason.LEAVES_NOTHING)
         return kernel.Outcome(outcome.state, Decided.concat([decided, passed]), outcome.events)
 
     def _numbers_now(self, was: Meanings, outcome: kernel.Outcome) -> _NumbersNow:

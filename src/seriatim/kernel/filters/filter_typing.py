@@ -1,8 +1,4 @@
-"""Build filters: the rules for operands, for conversions, and for the number of digits of a result.
-
-This module implements the rules of types that `filter` describes; each function raises `FilterError` without a place,
-because only the text has places.
-"""
+"""Build filters by the rules of types that `filter` describes. Each function raises `FilterError` without a place: only a text has one."""
 
 from __future__ import annotations
 
@@ -69,7 +65,6 @@ def condition(term: Expression) -> Expression:
 
 
 def all_of(terms: Iterable[Expression]) -> Expression:
-    """The conjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, And) else (term,))
@@ -77,7 +72,6 @@ def all_of(terms: Iterable[Expression]) -> Expression:
 
 
 def any_of(terms: Iterable[Expression]) -> Expression:
-    """The disjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, Or) else (term,))

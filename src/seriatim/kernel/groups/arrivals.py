@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.groups.state import NOTHING
+from seriatim.kernel.groups.state import NOTHING, Held
 from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
 from seriatim.kernel.values.outcome import Disposition, Reason
 
@@ -50,6 +50,15 @@ class Arrivals(Columns):
     @property
     def bits(self) -> Ints:
         return np.where(self.size == NOT_SAID, 0, self.size)
+
+    def held(self, bits: Ints | int, late: Bools | None = None, waits: Bools | None = None) -> Held:
+        """The same messages as `Held` ones."""
+        no = np.zeros(len(self), np.bool_)
+        late, waits = no if late is None else late, no if waits is None else waits
+        bits = np.broadcast_to(np.asarray(bits, np.int64), (len(self),))
+        return Held(
+            self.group, self.sequence, self.ref, late, waits, self.time, self.weight, self.fingerprint, bits, self.through, self.epoch
+        )  # fmt: skip
 
     @classmethod
     def empty(cls) -> Arrivals:

@@ -40,8 +40,6 @@ def property_of(what: Any, value: Any) -> Any:
 
 
 class NumberReader:
-    """Reads values by a `Sequence`."""
-
     def __init__(self, policy: Policy, says: Sequence) -> None:
         self._policy, self._says = policy, says
         self._step = policy.increment if isinstance(policy, Standard) else 1
@@ -93,7 +91,6 @@ class NumberReader:
         return not self._weight(value)
 
     def holds(self, what: Field | None, value: Any) -> bool:
-        """Whether a filter holds for a value."""
         return what is not None and bool(property_of(what, value))
 
     def _weight(self, value: Any) -> int:

@@ -40,8 +40,7 @@ class Sequence:
 
     Args:
         by: the number. With ``BestEffort(by="position")`` it may be several names, which make one position. With a `Sequencer` None:
-            the sequence
-            that comes with the value, which also stands in where a value has no such key.
+            the sequence that comes with the value, which also stands in where a value has no such key.
         through: the last number that a message covers, from its own on.
         previous: in place of `by`: the number of the message before. The message covers what follows on that one, up to `through`.
         modulus: numbers turn over: 0 follows on ``modulus - 1``.

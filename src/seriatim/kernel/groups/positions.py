@@ -103,7 +103,6 @@ class Ranked(NamedTuple):
 
 
 def ranked(known: Iterable[tuple[State, List[bytes]]], came: List[bytes] = ()) -> Ranked:
-    """Rank positions; `known`: states, each with its positions."""
     pairs = list(known)
     every = sorted({*came, *(one for _, positions in pairs for one in positions)})
     place = {one: rank for rank, one in enumerate(every)}

@@ -20,10 +20,13 @@ from seriatim.kernel.values.columns import (
     Columns,
     Ints,
     empty_ints,
+    last_per_group,
     order_by,
     order_by_group,
     search_within,
     spans,
+    sum_before,
+    sum_per_group,
 )
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -32,8 +35,6 @@ NOTHING = -(2**63)
 
 
 class Flag(IntFlag):
-    """The boolean facts about a group."""
-
     BEGUN = 1
     CLOSED = 2
     #: While `CLOSED`: it has ended by itself, and its released messages are still handed out. Its set was complete (`UnitOfWork`), or
@@ -91,6 +92,17 @@ class Groups(Columns):
     suspects: Ints
     suspect: Ints
 
+    def ordinals(self, group: Ints, weight: Ints) -> tuple[Ints, Ints]:
+        """The ordinals of messages that leave now, in order, and those of all groups after them."""
+        after = self.ordinal + sum_per_group(group, weight, len(self))
+        return self.ordinal[group] + sum_before(group, weight) + 1, after
+
+    def clock_after(self, group: Ints, time: Ints) -> Ints:
+        """The clock of each group after messages came at some times, which ascend in each group; the rows are sorted by group."""
+        clock, ends = self.clock.copy(), last_per_group(group)
+        clock[group[ends]] = np.maximum(clock[group[ends]], time[ends])
+        return clock
+
     def has(self, flag: int) -> Bools:
         return (self.flags & int(flag)) != 0  # NumPy takes three times as long over a member of an enumeration
 
@@ -139,12 +151,21 @@ class Held(Columns):
         """The rows that may not be judged yet: see ``stays.py`` and ``numbers.py``."""
         return self.waits & ~self.late
 
+    def with_more(self, more: Held, rows: Ints) -> tuple[Held, Ints]:
+        """These and further messages, in order; and for each its row in `rows`, -1 if it isn't a further one."""
+        held, row = Held.concat([self, more]), np.concatenate([np.full(len(self), -1, np.int64), rows])
+        order = order_by(held.group, held.sequence)
+        return held.take(order), row[order]
+
+    def by_arrival(self) -> Held:
+        """The messages by group, and in order of arrival."""
+        return self.take(np.lexsort((self.ref, self.group)))
+
     def messages(self) -> Held:
         """The messages, without the places of voids."""
         return self if self.weight.all() else self.take(self.weight > 0)
 
     def counts(self, groups: int) -> Ints:
-        """The number of messages that each group holds."""
         return np.bincount(self.group if self.weight.all() else self.group[self.weight > 0], minlength=groups)
 
     def first_arrival(self, groups: int) -> Ints:
@@ -169,13 +190,7 @@ class Ranges(Columns):
     KEPT: ClassVar[int] = 64
 
     def contain(self, group: Ints, sequence: Ints) -> Bools:
-        if not len(self) or not len(group):
-            return np.zeros(len(group), np.bool_)
-        starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
-        at = search_within(self.last, starts, ends, sequence)
-        contained = at < ends
-        contained[contained] = self.first[at[contained]] <= sequence[contained]
-        return contained
+        return self.touch(group, sequence, sequence)
 
     def touch(self, group: Ints, first: Ints, last: Ints) -> Bools:
         """The runs of numbers of which one at least lies in a range of their group."""
@@ -453,7 +468,6 @@ class State:
         return self.having(self.groups.with_columns(**columns))
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
-        """Return the same state with some of its tables replaced."""
         return State(
             self.groups if groups is None else groups,
             self.held if held is None else held,
@@ -490,7 +504,6 @@ class State:
         return self.with_groups(suspects=suspects)
 
     def stopped(self) -> Bools:
-        """The stopped groups, from which nothing leaves."""
         return self.groups.has(STOPPING)
 
     def select(self, rows: Ints) -> State:

@@ -200,7 +200,6 @@ def _with_markers(policy: Policy, skipped: Ranges, gone: Held, following: Ints) 
 
 
 def _runs(policy: Policy, those: Ints) -> Ranges:
-    """The runs of some numbers of the only group."""
     step = policy.increment if isinstance(policy, Standard) else 1
     those = np.unique(those)
     begins = np.ones(len(those), np.bool_)
@@ -251,10 +250,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     )
     outcome = _settled(policy, changed, changed, now, no_messages())
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
-    opened = holes.events_between(policy, state, outcome.state)
-    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    events = Events.concat([skipped, _passed_and_closed(outcome), opened])
-    return Outcome(outcome.state, outcome.decided, events)
+    return _with_skipped(policy, state, outcome, skipped)
 
 
 def skip_holes(policy: Standard, state: State, now: int, group: str, through: int, under_way: Ints) -> Outcome:
@@ -263,7 +259,7 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
     """
     outcome = Outcome.unchanged(state)
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
-        end = _end_of_hole(policy, outcome.state, through)
+        end = min(through, int(holes.holes(policy, outcome.state)[2][0]))
         more = skip_hole(policy, outcome.state, now, group, end)
         decided, events = Decided.concat([outcome.decided, more.decided]), Events.concat([outcome.events, more.events])
         outcome = Outcome(more.state, decided, events)
@@ -274,11 +270,6 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
     clock = np.repeat(np.maximum(outcome.state.groups.clock, now), len(runs))
     skipped = Events.of(EventKind.HOLE_SKIPPED, runs.group, runs.first, runs.last, clock)
     return Outcome(outcome.state, outcome.decided, Events.concat([skipped, outcome.events.take(~told)]))
-
-
-def _end_of_hole(policy: Standard, state: State, through: int) -> int:
-    """The last number of the hole, but not beyond that number."""
-    return min(through, int(holes.holes(policy, state)[2][0]))
 
 
 def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outcome:  # noqa: A002 -- the word of the design
@@ -330,10 +321,7 @@ def reset(policy: Policy, state: State, now: int, group: str, next: int) -> Outc
     told = empty_ints(int(following > next_))
     from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
-    opened = holes.events_between(policy, state, outcome.state)
-    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    events = Events.concat([passed_over, _passed_and_closed(outcome), opened])
-    return Outcome(outcome.state, outcome.decided, events)
+    return _with_skipped(policy, state, outcome, passed_over)
 
 
 def _told(policy: StandardNumbers, before: State, told: tuple[State, Held, Decided], now: int) -> Outcome:
@@ -344,9 +332,12 @@ def _told(policy: StandardNumbers, before: State, told: tuple[State, Held, Decid
     return _settled(policy, before, begun, now, Decided.concat([late, off]))
 
 
-def _passed_and_closed(outcome: Outcome) -> Events:
-    """The events that tell of numbers without a message, and of the end of the group."""
-    return outcome.events.take(np.isin(outcome.events.kind, (EventKind.VOID, EventKind.CLOSED)))
+def _with_skipped(policy: Standard, before: State, outcome: Outcome, skipped: Events) -> Outcome:
+    """With the events of skipped numbers, of numbers without a message, of the end of the group, and of the hole that opens."""
+    passed = outcome.events.take(np.isin(outcome.events.kind, (EventKind.VOID, EventKind.CLOSED)))
+    opened = holes.events_between(policy, before, outcome.state)
+    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, passed, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -388,9 +379,7 @@ def _one(value: int) -> Ints:
 
 def _set_aside(held: Held, disposition: Disposition, reason: Reason, now: int) -> Decided:
     held = held.take(np.argsort(held.ref, kind="stable"))
-    return Decided.of(
-        held.group, held.sequence, held.ref, disposition, reason, np.full(len(held), now, np.int64), timed=True
-    )
+    return Decided.of(held, disposition, reason, np.full(len(held), now, np.int64), timed=True)
 
 
 #: What each action does to a group, by its name.

@@ -88,7 +88,6 @@ class ErrorClasses:
 
     @property
     def contradictions(self) -> list[type[BaseException]]:
-        """The classes that are declared as both kinds."""
         return [one for one in self.transient if one in self.business]
 
     def said_of(self, error: BaseException) -> FaultKind | None:

@@ -12,13 +12,11 @@ from seriatim.kernel.policies.late import free_late
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
-    empty_ints,
     first_per_group,
     last_per_group,
     order_by,
+    put_first,
     rank_in_group,
-    sum_before,
-    sum_per_group,
 )
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
@@ -66,43 +64,27 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     kept = np.flatnonzero((~late & message) | late_held)
     batch = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[batch.group] & (batch.sequence >= groups.mark[batch.group]) & ~late[kept]
-    held_late, time = late_held[kept], batch.time
-    none = empty_ints(len(kept))
-    added = Held(batch.group, batch.sequence, batch.ref, held_late, waits, time, batch.weight, batch.fingerprint, none)
-    held = Held.concat([state.held, added])
+    held = Held.concat([state.held, batch.held(0, late_held[kept], waits)])
     held = held.take(order_by(held.group, held.sequence))
 
-    ends = np.flatnonzero(last_per_group(group))
-    clock = groups.clock.copy()
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
-    begins = np.flatnonzero(~late & message)[::-1]  # backwards, so that the first of a group is written last
-    began = np.full(len(state), NEVER, np.int64)
-    began[group[begins]] = arrivals.time[begins]
+    clock = groups.clock_after(group, arrivals.time)
+    began = put_first(np.full(len(state), NEVER, np.int64), ~late & message, group, arrivals.time)
     since = np.where(groups.since == NEVER, began, groups.since)
     since[(flags & STOPPING) != 0] = NEVER
 
     leaving = np.flatnonzero(at_once)
     out = arrivals.take(leaving)
-    released = Decided.of(
-        out.group,
-        out.sequence,
-        out.ref,
-        Disposition.RELEASED,
-        reason[leaving],
-        out.ref,
-        ordinal=groups.ordinal[out.group] + sum_before(out.group, out.weight) + 1,
-        late=True,
-    )
+    ordinal, last_ordinal = groups.ordinals(out.group, out.weight)
+    released = Decided.of(out, Disposition.RELEASED, reason[leaving], ordinal=ordinal, late=True)
     last = groups.last.copy()
     last[out.group] = out.sequence
     aside = np.flatnonzero((late | ~message) & ~late_held & ~at_once)
     fate = np.where(late, Disposition.LATE, Disposition.VOID)
     reason = np.where(late, reason, Reason.LEAVES_NOTHING)
     rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, fate[aside], reason[aside], rest.ref)
-    ordinal = groups.ordinal + sum_per_group(out.group, out.weight, len(state))
+    decided = Decided.of(rest, fate[aside], reason[aside])
     state = state.having(
-        groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped
+        groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=last_ordinal), held, state.skipped
     )
     return _unfix(state), Decided.concat([released, decided]), no_events()
 
@@ -126,7 +108,6 @@ def due(policy: BestEffort, state: State) -> Ints:
 
 
 def fire(policy: BestEffort, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     released = [no_messages()]
     while True:
         moments = due(policy, state)
@@ -162,17 +143,9 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     """
     groups, held = state.groups, state.held
     leaving = held.take(out)
-    ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1
-    decided = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        Reason.NONE,
-        (moments if cause is None else cause)[leaving.group],
-        ordinal=ordinal,
-        timed=cause is None,
-    )
+    why = (moments if cause is None else cause)[leaving.group]
+    ordinal, last_ordinal = groups.ordinals(leaving.group, leaving.weight)
+    decided = Decided.of(leaving, Disposition.RELEASED, Reason.NONE, why, ordinal=ordinal, timed=cause is None)
     ended = np.zeros(len(state), np.bool_)
     ended[leaving.group] = True
     last, highest = groups.last.copy(), groups.next.copy()
@@ -186,7 +159,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
         flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
         next=np.where(ended, np.maximum(groups.next, highest), groups.next),
         last=last,
-        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
+        ordinal=last_ordinal,
         since=np.where(ended, np.where(remain, begins, NEVER), groups.since),
         clock=np.where(ended, np.maximum(groups.clock, moments), groups.clock),
     )

@@ -28,8 +28,6 @@ from seriatim.kernel.values.outcome import Decided, EventKind, Events
 
 
 class Likeness(IntEnum):
-    """The result of a comparison of two contents."""
-
     UNKNOWN = 0
     EQUAL = 1
     DIFFERENT = 2
@@ -150,7 +148,6 @@ class _Released:
 
 
 def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
-    """The events of conflicts: for each group the first, with a count."""
     if not len(rows):
         return Events.of(EventKind.CONFLICT, rows, None, None, rows)
     number = arrivals.sequence[rows]

@@ -22,15 +22,7 @@ from seriatim.kernel.groups.policy import FifoMerged, Standard
 from seriatim.kernel.groups.state import Sights, State
 from seriatim.kernel.policies.closing import OVER
 from seriatim.kernel.policies.conflicts import Likeness, compared, rows_of
-from seriatim.kernel.values.columns import (
-    Bools,
-    Ints,
-    empty_ints,
-    first_per_group,
-    last_per_group,
-    order_by,
-    sum_before,
-)
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, first_per_group, order_by, sum_before
 from seriatim.kernel.values.outcome import Disposition, Reason, no_messages
 from seriatim.kernel.values.time import micros
 
@@ -124,7 +116,7 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     horizon, sights, region = micros(policy.horizon), state.sights, regions_of(arrivals.bits)
     rows = np.flatnonzero((region > 0) & (arrivals.weight > 0) & (arrivals.fingerprint != 0))
     rows = rows[np.lexsort((rows, arrivals.fingerprint[rows], arrivals.group[rows]))]
-    at = _places(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
+    at = rows_of(sights, len(state), arrivals.group[rows], arrivals.fingerprint[rows])
     known = at >= 0
     known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon
     # A closed group takes nothing in: an unknown message is no sight.
@@ -146,9 +138,7 @@ def by_identity(policy: FifoMerged, state: State, arrivals: Arrivals) -> tuple[S
     regions[at[old]] = seen[known[starts]]
     new = starts[~known[starts]]
     more = Sights.of_identities(group[new], identity[new], seen[~known[starts]], arrivals.time[rows[new]])
-    now = state.groups.clock.copy()
-    ends = last_per_group(arrivals.group)
-    now[arrivals.group[ends]] = np.maximum(now[arrivals.group[ends]], arrivals.time[ends])
+    now = state.groups.clock_after(arrivals.group, arrivals.time)
     sights = sights.with_columns(regions=regions)
     sights = Sights.concat([sights.take(sights.time >= now[sights.group] - horizon), more])
     return state.with_sights(sights.take(np.lexsort((sights.first, sights.group)))), disposition, reason
@@ -165,11 +155,6 @@ def without_old(policy: FifoMerged, state: State, now: int) -> State:
     """The state without the ids that are remembered no longer, at a time (microseconds)."""
     kept = state.sights.time >= now - micros(policy.horizon)
     return state if kept.all() else state.with_sights(state.sights.take(kept))
-
-
-def _places(sights: Sights, groups: int, group: Ints, key: Ints) -> Ints:
-    """The rows whose runs begin with these keys, -1 where there is none."""
-    return rows_of(sights, groups, group, key)
 
 
 def _shown(sights: Sights, groups: int, group: Ints, number: Ints) -> Ints:
@@ -190,7 +175,6 @@ def _starts(*keys: Ints) -> Bools:
 
 
 def _runs(starts: Ints, rows: int) -> Ints:
-    """The number of each row's run."""
     begins = empty_ints(rows)
     begins[starts] = 1
     return np.cumsum(begins) - 1

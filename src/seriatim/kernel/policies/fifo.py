@@ -9,7 +9,7 @@ from seriatim.kernel.groups.policy import Fifo, FifoMerged, Unordered
 from seriatim.kernel.groups.state import Flag, Held, State
 from seriatim.kernel.policies import copies
 from seriatim.kernel.policies.closing import OVER
-from seriatim.kernel.values.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
+from seriatim.kernel.values.columns import Bools, Ints, order_by_group
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER
 
@@ -29,7 +29,7 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
         state, disposition, reason = copies.by_identity(policy, state, arrivals)
         known = disposition != Disposition.HELD
         again = arrivals.take(known)
-        decided.append(Decided.of(again.group, again.sequence, again.ref, disposition[known], reason[known], again.ref))
+        decided.append(Decided.of(again, disposition[known], reason[known]))
     groups, group = state.groups, arrivals.group
     closed = groups.has(OVER)[group] & ~known
     aside = known | closed | (arrivals.weight == 0)
@@ -38,26 +38,15 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
 
     waiting = arrivals.take(stopped)
-    no = np.zeros(len(waiting), np.bool_)
-    bits = waiting.bits if len(waiting) else waiting.ref
-    added = Held(
-        waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.fingerprint, bits
-    )
-    held = Held.concat([state.held, added])
-    ends = np.flatnonzero(last_per_group(group))
-    flags, clock = groups.flags.copy(), groups.clock.copy()
+    waiting = waiting.with_columns(sequence=waiting.ref)
+    held = Held.concat([state.held, waiting.held(waiting.bits)])
+    flags, clock = groups.flags.copy(), groups.clock_after(group, arrivals.time)
     flags[group] |= Flag.BEGUN
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     late = arrivals.take(closed)
-    decided += [
-        released,
-        Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref),
-    ]
+    decided += [released, Decided.of(late, Disposition.LATE, Reason.GROUP_CLOSED)]
     if not arrivals.weight.all():
         none = arrivals.take(aside & ~closed & ~known)
-        decided.append(
-            Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
-        )
+        decided.append(Decided.of(none, Disposition.VOID, Reason.LEAVES_NOTHING))
     state = state.having(
         state.groups.with_columns(flags=flags, clock=clock), held.take(order_by_group(held.group)), state.skipped
     )
@@ -65,13 +54,9 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
 
 
 def _leave(state: State, rows: Arrivals | Held, cause: Ints, *, timed: bool) -> tuple[State, Decided]:
-    groups = state.groups
-    ordinal = groups.ordinal[rows.group] + sum_before(rows.group, rows.weight) + 1
-    released = Decided.of(
-        rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed
-    )
-    counts = sum_per_group(rows.group, rows.weight, len(state))
-    return state.with_groups(ordinal=groups.ordinal + counts), released
+    ordinal, after = state.groups.ordinals(rows.group, rows.weight)
+    released = Decided.of(rows, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed)
+    return state.with_groups(ordinal=after), released
 
 
 def due(policy: Fifo | Unordered, state: State) -> Ints:

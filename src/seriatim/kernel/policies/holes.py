@@ -21,8 +21,6 @@ from seriatim.kernel.values.columns import (
     order_by,
     rank_in_group,
     running_latest,
-    sum_before,
-    sum_per_group,
 )
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
@@ -64,7 +62,7 @@ class Taken(Columns):
         rows = np.flatnonzero(passed & (self.span == 0) & (self.row >= 0))
         rows = rows[held.weight[self.row[rows]] > 0]
         its = held.take(self.row[rows])
-        return Decided.of(its.group, its.sequence, its.ref, Disposition.DUPLICATE, Reason.COVERED, cause[rows])
+        return Decided.of(its, Disposition.DUPLICATE, Reason.COVERED, cause[rows])
 
 
 def taken(state: State, step: int) -> Taken:
@@ -180,18 +178,12 @@ def _skip(
 
     passing = is_gone[run] if len(at) else np.zeros(0, np.bool_)
     leaves = passing & at.messages
-    leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
+    leaving = held.take(at.row[leaves])
+    ordinal, last_ordinal = groups.ordinals(leaving.group, at.weight[leaves])
     released = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        at.why(held, leaves),
-        when[run[leaves]],
-        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1,
-        timed=True,
+        leaving, Disposition.RELEASED, at.why(held, leaves), when[run[leaves]], ordinal=ordinal, timed=True,
         fingerprint=leaving.fingerprint,
-    )
+    )  # fmt: skip
     moved, remain = skips > 0, runs > skips
     since = np.where(moved, next_open, groups.since)
     elapsed = np.where(late & remain, until - np.where(remain, since, 0), 0)
@@ -206,7 +198,7 @@ def _skip(
         groups.with_columns(
             next=next_,
             last=last,
-            ordinal=groups.ordinal + sum_per_group(leaving.group, weight, len(state)),
+            ordinal=last_ordinal,
             since=since,
             reports=reports,
             clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
@@ -254,7 +246,6 @@ def passed_voids(at: Taken, passed: Bools, cause: Ints, time: Ints, step: int) -
 
 
 def _run_starts(at: Taken, step: int) -> Bools:
-    """The rows with which a run of numbers begins."""
     starts = first_per_group(at.group)
     starts[1:] |= at.sequence[1:] != at.sequence[:-1] + at.span[:-1] * step
     return starts

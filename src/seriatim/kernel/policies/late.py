@@ -7,7 +7,7 @@ import numpy as np
 from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.policy import BestEffort, Policy, Standard
 from seriatim.kernel.groups.state import Flag, State
-from seriatim.kernel.values.columns import Ints, first_per_group, sum_before, sum_per_group
+from seriatim.kernel.values.columns import Ints, first_per_group
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 
 
@@ -23,7 +23,7 @@ def suspensions(before: State, after: State, arrivals: Arrivals) -> Events:
     if not fresh.any():
         return no_events()
     late = after.held.take(after.held.late & fresh[after.held.group] & np.isin(after.held.ref, arrivals.ref))
-    late = late.take(np.lexsort((late.ref, late.group)))
+    late = late.by_arrival()
     first = late.take(first_per_group(late.group))
     order = np.argsort(arrivals.ref, kind="stable")
     at = arrivals.time[order[np.searchsorted(arrivals.ref[order], first.ref)]]
@@ -36,22 +36,12 @@ def free_late(state: State, now: Ints) -> tuple[State, Decided]:
     free = held.late & ~state.stopped()[held.group]
     if not free.any():
         return state, no_messages()
-    leaving = held.take(free)
-    leaving = leaving.take(np.lexsort((leaving.ref, leaving.group)))
+    leaving = held.take(free).by_arrival()
+    ordinal, last_ordinal = groups.ordinals(leaving.group, leaving.weight)
     released = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        Reason.LATE_HELD,
-        now[leaving.group],
-        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
-        late=True,
-        timed=True,
-        fingerprint=leaving.fingerprint,
-        through=leaving.through,
-    )
+        leaving, Disposition.RELEASED, Reason.LATE_HELD, now[leaving.group], ordinal=ordinal, late=True, timed=True,
+        fingerprint=leaving.fingerprint, through=leaving.through,
+    )  # fmt: skip
     last = groups.last.copy()
     last[leaving.group] = leaving.ends
-    ordinal = groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state))
-    return state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released
+    return state.having(groups.with_columns(last=last, ordinal=last_ordinal), held.take(~free), state.skipped), released

@@ -18,8 +18,6 @@ _MAX = 2**63 - 1
 
 
 class OneGroup(NamedTuple):
-    """The state of one group: a row of `Groups`."""
-
     flags: int
     first: int
     next: int

@@ -1,10 +1,9 @@
 """Numbers as producers have them, for `Standard`: spans, turn-overs, epochs, restarts, bases, messages without a number, late beginnings.
 
 **Theory of operation.** Most messages only have to be understood: a number that turned over is unwrapped, and then the rules of
-``standard.py``
-apply. Some are *odd*: they change what the next number is, or what numbers mean. `quiet` cuts a group's messages so that an odd one stands
-alone; then each rule is an operation on arrays over all groups that have one. Odd are bases, messages with which a producer begins anew (of
-another epoch, or markers), spans that overlap others, and late ones that are delivered or held.
+``standard.py`` apply. Some are *odd*: they change what the next number is, or what numbers mean. `quiet` cuts a group's messages so that an
+odd one stands alone; then each rule is an operation on arrays over all groups that have one. Odd are bases, messages with which a producer
+begins anew (of another epoch, or markers), spans that overlap others, and late ones that are delivered or held.
 
 A *life* of a group lasts until its numbers begin anew. In a stopped group nothing may leave, so the message that ends a life waits, and
 all that
@@ -38,12 +37,21 @@ from seriatim.kernel.values.columns import (
     none_so_far,
     order_by,
     order_by_group,
+    put_first,
     rank_in_group,
     running_latest,
     sum_before,
-    sum_per_group,
 )
-from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import (
+    Decided,
+    Disposition,
+    EventKind,
+    Events,
+    MessageRows,
+    Reason,
+    no_events,
+    no_messages,
+)
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
 _MAX = 2**63 - 1
@@ -89,12 +97,8 @@ def unwrapped(modulus: int, arrivals: Arrivals, top: Ints, step: int = 1) -> tup
     numbered = arrivals.bits & (UNNUMBERED | RESTARTS) == 0
     valid = (reason == 0) & numbered
     if (top == NOTHING).any():
-        own = np.zeros(len(top), np.int64)
         # What is off the step is invalid, so that it is nobody's reference.
-        rows = np.flatnonzero(valid & (more % step == 0))[
-            ::-1
-        ]  # backwards, so that the first of a group is written last
-        own[group[rows]] = raw[rows]
+        own = put_first(np.zeros(len(top), np.int64), valid & (more % step == 0), group, raw)
         top = np.where(top == NOTHING, own, top)
     # How far each is above the highest number of its group, the short way round; a number that is none is anywhere.
     ahead = np.where(reason == 0, raw, 0) - (top % modulus)[group]
@@ -176,7 +180,6 @@ def _settle(policy: StandardNumbers) -> int:
 
 
 def fire(policy: StandardNumbers, state: State, until: Ints) -> Judged:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     gathering = _gathering(policy, state)
     if not gathering.any():
         return holes.fire(policy, state, until)
@@ -187,8 +190,8 @@ def fire(policy: StandardNumbers, state: State, until: Ints) -> Judged:
         state, decided, events = _begin_at_lowest(policy, state, begins, moments)
     ready = np.flatnonzero(~_gathering(policy, state))
     part, out, told = holes.fire(policy, state.select(ready), until[ready])
-    out, told = out.with_columns(group=ready[out.group]), told.with_columns(group=ready[told.group])
-    return state.replace(ready, part), Decided.concat([decided, out]), Events.concat([events, told])
+    state, out, told = _replaced(state, ready, part, out, told)
+    return state, Decided.concat([decided, out]), Events.concat([events, told])
 
 
 def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moments: Ints) -> Judged:
@@ -209,11 +212,10 @@ def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moment
 def _fix_start(policy: StandardNumbers, state: State, which: Bools) -> tuple[State, Decided]:
     """The state with some groups that begin at their lowest held number; and what is off the step from there, which is invalid."""
     held, groups = state.held, state.groups
-    rows = np.flatnonzero(~held.late & ~held.waits & which[held.group])[::-1]  # backwards: the lowest is written last
+    counts = ~held.late & ~held.waits & which[held.group]
     begins = np.zeros(len(state), np.bool_)
-    begins[held.group[rows]] = True
-    first = groups.first.copy()
-    first[held.group[rows]] = held.sequence[rows]
+    begins[held.group[counts]] = True
+    first = put_first(groups.first.copy(), counts, held.group, held.sequence)
     state = state.with_groups(
         first=first,
         next=np.where(begins, first, groups.next),
@@ -228,13 +230,10 @@ def _without_off_step(policy: StandardNumbers, state: State, which: Bools) -> tu
     held, step = state.held, policy.increment
     first = state.groups.first[held.group] % step
     off = which[held.group] & ~held.late & ~held.waits & ((held.sequence % step != first) | (held.ends % step != first))
-    gone = held.take(off).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
+    gone = held.take(off).messages().by_arrival()
     marks = state.skipped
     marks = marks.take(~which[marks.group] | (marks.first % step == state.groups.first[marks.group] % step))
-    return state.having(held=held.take(~off), skipped=marks), Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.INVALID, Reason.OFF_STEP, gone.ref
-    )
+    return state.having(held=held.take(~off), skipped=marks), Decided.of(gone, Disposition.INVALID, Reason.OFF_STEP)
 
 
 def _let_go(policy: StandardNumbers, state: State, now: Ints) -> Judged:
@@ -264,15 +263,13 @@ def quiet(policy: StandardNumbers, state: State, arrivals: Arrivals, *, clocked:
         odd |= bits & UNNUMBERED != 0
     if policy.spans:
         odd |= _overlaps(policy, state, understood, numbered & ~odd & (reason == 0))
+    full = np.zeros(len(arrivals), np.bool_)
     if policy.capacity is not None:
         rank = rank_in_group(group)
         room = (policy.capacity - state.held.counts(len(state)))[group]
         full = rank >= room
         odd |= full & (gathering | (stopped & ~numbered))
-        line_full = full
-    else:
-        line_full = np.zeros(len(arrivals), np.bool_)
-    may = none_so_far(group, np.where(line, line_full, odd)) | first
+    may = none_so_far(group, np.where(line, full, odd)) | first
     may &= line | sure | first
     if clocked and gathering.any():
         fresh = np.full(len(state), FOREVER, np.int64)
@@ -297,8 +294,8 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
     below = ~gathers & (ends < state.groups.next[group])
     found = which & below & (policy.late != "set_aside")
     if policy.finds_start:
-        rows, first = np.flatnonzero(which)[::-1], state.groups.first.copy()
-        first[group[rows]] = arrivals.sequence[rows]  # of a group that is new, the first that comes
+        # Of a group that is new, the first that comes.
+        first = put_first(state.groups.first.copy(), which, group, arrivals.sequence)
         first = np.where(state.groups.has(Flag.BEGUN), state.groups.first, first)[group]
         found |= which & ~gathers & (arrivals.sequence < first) & (ends >= first)
     rows = np.flatnonzero(which & ~below)
@@ -356,7 +353,7 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
     if wrong.any():
         wrong &= arrivals.bits & UNNUMBERED == 0
         gone = arrivals.take(wrong)
-        decided.append(Decided.of(gone.group, gone.sequence, gone.ref, Disposition.INVALID, reason[wrong], gone.ref))
+        decided.append(Decided.of(gone, Disposition.INVALID, reason[wrong]))
         arrivals = arrivals.take(~wrong)
     bare = bases = Arrivals.empty()
     plain = arrivals
@@ -402,10 +399,8 @@ def _numbered(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judg
     decided, events = no_messages(), no_events()
     if len(others):
         others = others.with_columns(group=np.searchsorted(ready, others.group))
-        part, decided, events = standard.take(policy, state.select(ready), others)
-        decided = decided.with_columns(group=ready[decided.group])
-        events = events.with_columns(group=ready[events.group])
-        state = state.replace(ready, part)
+        part, out, told = standard.take(policy, state.select(ready), others)
+        state, decided, events = _replaced(state, ready, part, out, told)
     if mine.any():
         state, out, told = _gather(policy, state, arrivals.take(mine))
         decided, events = Decided.concat([decided, out]), Events.concat([events, told])
@@ -427,10 +422,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
     over = groups.has(OVER)[arrivals.group] & ~overflows
     disposition[over], reason[over] = Disposition.LATE, Reason.GROUP_CLOSED
     pending = np.flatnonzero(disposition == Disposition.HELD)
-    held = Held.concat([state.held, _held(arrivals.take(pending))])
-    position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
-    order = order_by(held.group, held.sequence)
-    held, position = held.take(order), position[order]
+    held, position = state.held.with_more(_held(arrivals.take(pending)), pending)
     again = standard.repeats(held, position)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -446,9 +438,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
         its = held.take(gone)
         cause = np.full(len(state), 0, np.int64)
         cause[arrivals.group] = arrivals.ref
-        rejected = Decided.of(
-            its.group, its.sequence, its.ref, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]
-        ).take(mine < 0)
+        rejected = Decided.of(its, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]).take(mine < 0)
         disposition[mine[mine >= 0]], reason[mine[mine >= 0]] = Disposition.REJECTED, Reason.CAPACITY
         held = held.take(~gone)
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
@@ -493,11 +483,7 @@ def _clocked(state: State, arrivals: Arrivals) -> State:
 
 def _held(arrivals: Arrivals, *, aside: bool = False, bits: int = 0) -> Held:
     """Arrivals as held messages; `aside`: they may not be judged yet; `bits`: further ones."""
-    none = np.zeros(len(arrivals), np.bool_)
-    return Held(
-        arrivals.group, arrivals.sequence, arrivals.ref, none, none | aside, arrivals.time, arrivals.weight,
-        arrivals.fingerprint, arrivals.bits | bits, arrivals.through, arrivals.epoch,
-    )  # fmt: skip
+    return arrivals.held(arrivals.bits | bits, waits=np.full(len(arrivals), aside))
 
 
 def _holding(state: State, more: Held) -> State:
@@ -528,8 +514,7 @@ def _wait_in_line(policy: StandardNumbers, state: State, arrivals: Arrivals) -> 
 def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
     """What is decided of arrivals that aren't held."""
     rows = np.flatnonzero(disposition != Disposition.HELD)
-    its = arrivals.take(rows)
-    return Decided.of(its.group, its.sequence, its.ref, disposition[rows], reason[rows], its.ref)
+    return Decided.of(arrivals.take(rows), disposition[rows], reason[rows])
 
 
 # ---- without a number
@@ -538,12 +523,8 @@ def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
 def _unnumbered(
     policy: StandardNumbers, state: State, before: State, arrivals: Arrivals, out: Decided
 ) -> tuple[State, Decided]:
-    """Messages without a number leave at once; in a stopped group they wait.
-
-    Args:
-        state: the state after the messages that came with them.
-        before: the state before.
-        out: what was decided of the messages that came with them, which gets other ordinals.
+    """Messages without a number leave at once; in a stopped group they wait. `state`, `before`: after and before the messages that came
+    with them; `out`: what was decided of these, which gets other ordinals.
     """
     over, stopped = before.groups.has(OVER)[arrivals.group], before.stopped()[arrivals.group]
     full = _full(policy, before, arrivals) & stopped & ~over
@@ -566,16 +547,16 @@ def _among(state: State, before: State, leave: Arrivals, out: Decided) -> tuple[
     if not len(leave):
         return state, out
     numbered = out.take(out.disposition == Disposition.RELEASED)
-    bare = Decided.of(leave.group, leave.sequence, leave.ref, Disposition.RELEASED, Reason.NONE, leave.ref)
+    bare = Decided.of(leave, Disposition.RELEASED, Reason.NONE)
     both = Decided.concat([numbered, bare])
     own = np.concatenate([empty_ints(len(numbered)), leave.weight])
     order = np.lexsort((both.cause, both.group))
     both, own = both.take(order), own[order]
     ordinal = running_latest(both.group, np.where(own > 0, before.groups.ordinal[both.group], both.ordinal))
     both = both.with_columns(ordinal=ordinal + sum_before(both.group, own) + (own > 0))
-    more = sum_per_group(leave.group, leave.weight, len(state))
+    _, last_ordinal = state.groups.ordinals(leave.group, leave.weight)
     rest = out.take(out.disposition != Disposition.RELEASED)
-    return state.with_groups(ordinal=state.groups.ordinal + more), Decided.concat([both, rest])
+    return state.with_groups(ordinal=last_ordinal), Decided.concat([both, rest])
 
 
 # ---- bases
@@ -607,14 +588,8 @@ def _bases(policy: StandardNumbers, state: State, bases: Arrivals) -> Judged:
 def _cover(
     policy: StandardNumbers, state: State, bases: Held, cause: Ints, time: Ints, *, timed: bool, go_on: bool = True
 ) -> Judged:
-    """Bases leave, one of each group; what they cover is a duplicate, and the groups go on behind them.
-
-    Args:
-        bases: the bases, by group.
-        cause: what lets each leave, see `Decided`.
-        time: when each does.
-        timed: whether `cause` is a time.
-        go_on: whether what may leave behind them leaves.
+    """Bases leave, one of each group, at some times; what they cover is a duplicate, and the groups go on behind them. `cause`, `timed`:
+    see `Decided`. `go_on`: what may leave behind them leaves.
     """
     rows, step = bases.group, policy.increment
     part, number = state.select(rows), bases.ends
@@ -623,20 +598,15 @@ def _cover(
     opened = np.flatnonzero(has)
     told = Events.of(EventKind.HOLE_COVERED, opened, first[opened], np.minimum(last, number)[opened], time[opened])
     inside = ~held.aside & (held.ends <= number[held.group])
-    gone = held.take(inside).messages()
-    gone = gone.take(np.lexsort((gone.ref, gone.group)))
-    covered = Decided.of(
-        gone.group, gone.sequence, gone.ref, Disposition.DUPLICATE, Reason.COVERED, cause[gone.group], timed=timed
-    )
+    gone = held.take(inside).messages().by_arrival()
+    covered = Decided.of(gone, Disposition.DUPLICATE, Reason.COVERED, cause[gone.group], timed=timed)
     following, leaves = number + step, bases.weight > 0
     markers = part.skipped.take(part.skipped.last > number[part.skipped.group])
     markers = markers.with_columns(first=np.maximum(markers.first, following[markers.group]))
     begins = ~groups.has(Flag.BEGUN) & policy.finds_start
     ordinal = groups.ordinal + bases.weight
-    out = Decided.of(
-        np.arange(len(bases)), bases.sequence, bases.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal,
-        timed=timed,
-    ).take(leaves)  # fmt: skip
+    leaving = MessageRows(np.arange(len(bases)), bases.sequence, bases.ref)
+    out = Decided.of(leaving, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed).take(leaves)
     part = part.having(
         groups.with_columns(
             flags=groups.flags | int(Flag.BEGUN),
@@ -727,11 +697,8 @@ def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrival
 
 
 def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judged:
-    """End the lives of some groups: what is held leaves in order, its holes are skipped, and new lives begin.
-
-    Args:
-        rows: those whose lives end, ascending.
-        cause: the message that ends each.
+    """End the lives of some groups, in ascending rows, by a message each: what is held leaves in order, its holes are skipped, and new
+    lives begin.
     """
     part, step = state.select(rows), policy.increment
     gathers = _gathering(policy, part)
@@ -748,12 +715,9 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     hole = at.sequence > before
     skipped = Ranges(at.group[hole], before[hole], at.sequence[hole] - step)
     leaves = at.messages
-    going = at.row[leaves]
-    left = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, at.why(held, leaves),
-        cause[held.group[going]],
-        ordinal=groups.ordinal[held.group[going]] + sum_before(held.group[going], at.weight[leaves]) + 1,
-    )  # fmt: skip
+    leaving = held.take(at.row[leaves])
+    ordinal, last_ordinal = groups.ordinals(leaving.group, at.weight[leaves])
+    left = Decided.of(leaving, Disposition.RELEASED, at.why(held, leaves), cause[leaving.group], ordinal=ordinal)
     everything = np.ones(len(at), np.bool_)
     decided += [left, at.covered(held, everything, cause[at.group])] if held.through is not None else [left]
     clock = groups.clock
@@ -768,7 +732,7 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     )
     lives = part.known_lives
     out = Decided.concat(decided)
-    part = part.with_groups(ordinal=groups.ordinal + sum_per_group(left.group, at.weight[leaves], len(part)))
+    part = part.with_groups(ordinal=last_ordinal)
     part = begun_anew(policy, part, np.arange(len(part)), clock)
     part = part.with_lives(ended=lives.epoch, top=np.full(len(part), NOTHING, np.int64))
     part = replace(part, ended=ended if policy.epochs else part.ended)
@@ -797,15 +761,7 @@ def _mark(state: State, markers: Arrivals) -> tuple[State, Decided]:
     marker[group] = markers.fingerprint
     disposition = np.where(leaves, Disposition.RELEASED, Disposition.VOID)
     reason = np.where(leaves, Reason.NONE, Reason.LEAVES_NOTHING)
-    out = Decided.of(
-        group,
-        markers.sequence,
-        markers.ref,
-        disposition,
-        reason,
-        markers.ref,
-        ordinal=np.where(leaves, ordinal[group], 0),
-    )
+    out = Decided.of(markers, disposition, reason, ordinal=np.where(leaves, ordinal[group], 0))
     return state.with_groups(ordinal=ordinal).with_lives(marker=marker), out
 
 
@@ -863,10 +819,8 @@ def _delivered_of_ended(policy: StandardNumbers, state: State, its: Arrivals, fi
     ordinal[its.group] += its.weight
     last[its.group] = its.ends
     ended, _ = state.ended.without(its.group, first, its.ends, policy.increment, state.groups.next)
-    return replace(state.with_groups(ordinal=ordinal, last=last), ended=ended), Decided.of(
-        its.group, its.sequence, its.ref, Disposition.RELEASED, Reason.EPOCH_OVER, its.ref, ordinal=ordinal[its.group],
-        late=True,
-    )  # fmt: skip
+    out = Decided.of(its, Disposition.RELEASED, Reason.EPOCH_OVER, ordinal=ordinal[its.group], late=True)
+    return replace(state.with_groups(ordinal=ordinal, last=last), ended=ended), out
 
 
 def _holds_ended(state: State, arrivals: Arrivals, first: Ints) -> Bools:
@@ -912,11 +866,8 @@ def _highest_bases(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     below = known[bases.group] & (bases.ends < state.groups.next[bases.group])
     leaves = first_per_group(bases.group) & ~below
     state = state.having(held=state.held.take(~its))
-    others = bases.take(~leaves).messages()
-    others = others.take(np.lexsort((others.ref, others.group)))
-    aside = Decided.of(
-        others.group, others.sequence, others.ref, Disposition.DUPLICATE, Reason.COVERED, now[others.group], timed=True
-    )
+    others = bases.take(~leaves).messages().by_arrival()
+    aside = Decided.of(others, Disposition.DUPLICATE, Reason.COVERED, now[others.group], timed=True)
     bases = bases.take(leaves)
     if not len(bases):
         return state, aside, no_events()
@@ -937,18 +888,15 @@ def _late_and_unnumbered(policy: StandardNumbers, state: State, now: Ints) -> Ju
     order = np.lexsort((leaving.ref, leaving.group))
     leaving, late, ended = leaving.take(order), late[order], ended[order]
     group, groups = leaving.group, state.groups
-    out = Decided.of(
-        group, leaving.sequence, leaving.ref, Disposition.RELEASED,
-        np.where(late, int(Reason.LATE_HELD), int(Reason.NONE)), now[group],
-        ordinal=groups.ordinal[group] + sum_before(group, leaving.weight) + 1, late=late, timed=True,
-    )  # fmt: skip
+    ordinal, last_ordinal = groups.ordinals(group, leaving.weight)
+    reason = np.where(late, int(Reason.LATE_HELD), int(Reason.NONE))
+    out = Decided.of(leaving, Disposition.RELEASED, reason, now[group], ordinal=ordinal, late=late, timed=True)
     last = groups.last.copy()
     last[group[late]] = leaving.ends[late]
-    ordinal = groups.ordinal + sum_per_group(group, leaving.weight, len(state))
     own, its = leaving.take(late & ~ended), leaving.take(ended)
     skipped, _ = state.skipped.without(own.group, own.sequence, own.ends, step, groups.next)
     before, _ = state.ended.without(its.group, its.sequence, its.ends, step, groups.next)
-    state = state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), skipped)
+    state = state.having(groups.with_columns(last=last, ordinal=last_ordinal), held.take(~free), skipped)
     more = Remembered(own.group, own.sequence, own.fingerprint, own.through)
     return replace(state, ended=before).remembering(more, policy.remember), out, no_events()
 
@@ -970,7 +918,7 @@ def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
 def _line(policy: StandardNumbers, state: State, waiting: Held, now: Ints) -> Judged:
     """Judge what waited in lines as if it came now. No capacity counts, and what becomes of a void is decided already."""
     policy = replace(policy, capacity=None)
-    waiting = waiting.take(np.lexsort((waiting.ref, waiting.group)))
+    waiting = waiting.by_arrival()
     group, voids = waiting.group, waiting.ref[waiting.weight == 0]
     arrivals = Arrivals(
         group, waiting.sequence, waiting.ref, np.maximum(now[group], waiting.time), waiting.bits & ~IN_LINE, waiting.weight,

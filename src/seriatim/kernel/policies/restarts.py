@@ -1,9 +1,8 @@
 """A producer that begins anew: which arrivals below `next` count, and what is held when their count reaches `restart_after`.
 
-Counted are late messages, messages below the start, duplicates with another content, and such that can't be compared, if
-they begin at the group's first number or follow, number by number, on one that counted. A message that leaves in its turn sets the
-count to 0. With ``on_restart="suspend"``
-the arrival that completes the count suspends its group, and from it on all that arrives below `next` is held.
+Counted are late messages, messages below the start, duplicates with another content, and such that can't be compared, if they begin at the
+group's first number or follow, number by number, on one that counted. A message that leaves in its turn sets the count to 0. With
+``on_restart="suspend"`` the arrival that completes the count suspends its group, and from it on all that arrives below `next` is held.
 
 Almost no arrival is below `next`; a batch without one costs a look.
 """
@@ -222,7 +221,6 @@ def _holding(policy: Standard, groups: Groups) -> Bools:
 
 
 def _is_below(reason: Ints) -> Bools:
-    """The arrivals that are not taken in because of a number below `next`."""
     return np.isin(reason, _BELOW)
 
 

@@ -23,16 +23,15 @@ from seriatim.kernel.values.columns import (
     Ints,
     empty_ints,
     first_per_group,
-    last_per_group,
+    first_rows,
     none_so_far,
-    order_by,
+    put_first,
     rank_in_group,
     running_latest,
     running_max,
     sum_before,
-    sum_per_group,
 )
-from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.outcome import Decided, Disposition, Events, MessageRows, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
 __all__ = ["due", "fire", "quiet", "release", "repeats", "settle", "take"]
@@ -62,9 +61,7 @@ def _before_markers(state: State, arrivals: Arrivals) -> Bools:
     """
     group = arrivals.group
     marked = (arrivals.ends >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
-    rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
-    limit = np.full(len(state), len(arrivals), np.int64)
-    limit[group[rows]] = rows
+    limit = first_rows(marked & ~first_per_group(group), group, len(state))
     return np.arange(len(arrivals)) < limit[group]
 
 
@@ -76,9 +73,7 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
     continues &= (groups.since == NEVER)[group]
     if policy.finds_start:
         continues &= groups.has(Flag.BEGUN)[group]
-    odd = np.flatnonzero(~continues)[::-1]  # backwards, so that the first of a group is written last
-    fresh = np.full(len(state), FOREVER, np.int64)
-    fresh[group[odd]] = arrivals.time[odd]
+    fresh = put_first(np.full(len(state), FOREVER, np.int64), ~continues, group, arrivals.time)
     limit = np.minimum(due(policy, state), fresh + period)
     return (arrivals.time <= limit[group]) | (rank == 0)
 
@@ -116,21 +111,18 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     late_held = _hold_late(policy, state, arrivals, disposition)
     state = _deliver_late(policy, state, arrivals, disposition, reason)
     _reject(policy, state, arrivals, disposition=disposition, reason=reason, late_held=late_held, back=back)
-    cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
+    cut = None
+    if (
+        policy.late == "suspend" or policy.on_restart == "suspend"
+    ):  # from the first late arrival that is held nothing leaves
+        cut = first_rows(late_held | back if policy.late == "suspend" else back, arrivals.group, len(state))
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     batch = arrivals.take(pending)
     late = late_held[pending] | back[pending]
     merged = copies.come_from_regions(arrivals)
-    bits = batch.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
-    added = Held(
-        batch.group, batch.sequence, batch.ref, late, back[pending], batch.time, batch.weight, batch.fingerprint, bits,
-        batch.through, batch.epoch,
-    )  # fmt: skip
-    held = Held.concat([state.held, added])
-    position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
-    order = order_by(held.group, held.sequence)
-    held, position = held.take(order), position[order]
+    bits: Ints | int = batch.bits if merged or isinstance(policy, StandardStays) else 0
+    held, position = state.held.with_more(batch.held(bits, late, back[pending]), pending)
     again = repeats(held, position)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -141,9 +133,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
 
-    ends = np.flatnonzero(last_per_group(arrivals.group))
-    clock = state.groups.clock.copy()
-    clock[arrivals.group[ends]] = np.maximum(clock[arrivals.group[ends]], arrivals.time[ends])
+    clock = state.groups.clock_after(arrivals.group, arrivals.time)
     before = state.having(state.groups.with_columns(clock=clock), held, state.skipped)
 
     leaving = np.flatnonzero(disposition == Disposition.RELEASED)
@@ -166,7 +156,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    decided = Decided.of(rest, disposition[aside], reason[aside])
     decided = decided.with_columns(counted=counted[aside])
     events = Events.concat([_voids(policy, passage, arrivals), decided_events, suspected])
     return after, Decided.concat([released, passage.covered, decided]), events
@@ -201,10 +191,6 @@ def _compare(
     return conflicts(arrivals, differs)
 
 
-def _may_cut(policy: Standard) -> bool:
-    return policy.late == "suspend" or policy.on_restart == "suspend"
-
-
 def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
     """Mark the groups as begun; with ``start="first"`` they begin at the number of their first valid arrival."""
     groups = state.groups
@@ -213,10 +199,8 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
         fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.ends <= _MAX - policy.increment)
         if arrivals.through is not None:
             fresh &= (arrivals.through - arrivals.sequence) % policy.increment == 0
-        rows = np.flatnonzero(fresh)[::-1]  # backwards, so that the first of a group is written last
-        first = groups.first.copy()
-        first[arrivals.group[rows]] = arrivals.sequence[rows]
-        flags[arrivals.group[rows]] |= Flag.BEGUN
+        first = put_first(groups.first.copy(), fresh, arrivals.group, arrivals.sequence)
+        flags[arrivals.group[fresh]] |= Flag.BEGUN
         begun = flags != groups.flags
         columns = {"first": first, "next": np.where(begun, first, groups.next)}
     else:
@@ -308,14 +292,6 @@ def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
         same &= came < void
         if same.any():
             disposition[void], reason[void] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
-
-
-def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """The arrival of each group from which on nothing leaves: the first late arrival that is held."""
-    rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
-    cut = np.full(len(state), len(arrivals), np.int64)
-    cut[arrivals.group[rows]] = rows
-    return cut
 
 
 def _reject(
@@ -410,20 +386,18 @@ def release(
     leaves = free & (message if held.through is None else at.messages)
     going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, at.why(held, leaves), moment[leaves],
+        MessageRows(held.group[going], held.sequence[going], held.ref[going]), Disposition.RELEASED, at.why(held, leaves), moment[leaves],
         fingerprint=held.fingerprint[going], through=None if held.through is None else held.through[going],
     )  # fmt: skip
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
         flagged = Decided.of(
-            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True,
-            fingerprint=late.fingerprint, through=late.through,
-        )  # fmt: skip
+            late, Disposition.RELEASED, why, delivered, late=True, fingerprint=late.fingerprint, through=late.through
+        )
         leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
         order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
         leaving, weight = leaving.take(order), weight[order]
-    ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1
-    counts = sum_per_group(leaving.group, weight, len(state))
+    ordinal, last_ordinal = groups.ordinals(leaving.group, weight)
     last = groups.last.copy()
     last[leaving.group] = leaving.ends  # the last one written stays: the last that leaves
 
@@ -453,7 +427,7 @@ def release(
             first=_first_of(policy, state, at, free),
             next=following,
             last=last,
-            ordinal=groups.ordinal + counts,
+            ordinal=last_ordinal,
             since=since,
             reports=reports,
         ),

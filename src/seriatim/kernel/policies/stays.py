@@ -26,7 +26,16 @@ from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
 from seriatim.kernel.policies import fifo, standard
 from seriatim.kernel.policies.closing import OPENS, close_emptied, for_next_stay
 from seriatim.kernel.policies.late import may_suspend, suspensions
-from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, order_by_group, sum_before
+from seriatim.kernel.values.columns import (
+    Bools,
+    Columns,
+    Ints,
+    first_per_group,
+    first_rows,
+    order_by,
+    order_by_group,
+    sum_before,
+)
 from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
@@ -76,7 +85,7 @@ class _JudgedMessages(Columns):
     @classmethod
     def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _JudgedMessages:
         """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than its arrival."""
-        held = held.take(np.lexsort((held.ref, held.group)))
+        held = held.by_arrival()
         at = held.group
         return cls(
             at, held.sequence, held.ref, np.maximum(held.time, time[at]), held.bits, held.weight, held.fingerprint,
@@ -90,13 +99,6 @@ class _JudgedMessages(Columns):
     @property
     def bits(self) -> Ints:
         return np.where(self.size == NOT_SAID, 0, self.size)
-
-    def first(self, which: Bools, groups: int) -> Ints:
-        """For each group the place of its first message of some; the length if it has none."""
-        rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
-        firsts = np.full(groups, len(self), np.int64)
-        firsts[self.group[rows]] = rows
-        return firsts
 
 
 def _opening(policy: Stays, state: State, line: _JudgedMessages) -> Bools:
@@ -199,7 +201,7 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
     inner, aside = _apart(state)
     decided, events = [no_messages()], [no_events()]
     ended = inner.groups.has(Flag.CLOSED) & inner.groups.has(Flag.COMPLETE)
-    first = line.first(_opening(policy, inner, line), len(state))
+    first = first_rows(_opening(policy, inner, line), line.group, len(state))
     begins = ended & (first < len(line))
     if begins.any():
         early = begins[line.group] & (np.arange(len(line)) < first[line.group])
@@ -270,7 +272,7 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
     unopened, closing = groups.has(Flag.UNOPENED), groups.has(Flag.CLOSING) & policy.opens
     if not unopened.any() and not closing.any():
         return none, none
-    place, first = np.arange(len(line)), line.first(_opening(policy, inner, line), len(inner))
+    place, first = np.arange(len(line)), first_rows(_opening(policy, inner, line), line.group, len(inner))
     stopped = groups.has(_STOPPED)
     waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))
     has_next = np.zeros(len(inner), np.bool_)
@@ -290,7 +292,7 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
     if isinstance(policy, StandardStays) and policy.capacity is not None:
         room = policy.capacity - aside.counts(len(inner))
         full = ~void & ~line.aside & (sum_before(line.group, (~void).astype(np.int64)) >= room[line.group])
-        heads = line.first(_opening(policy, inner, line), len(inner))
+        heads = first_rows(_opening(policy, inner, line), line.group, len(inner))
         heads[aside.group[aside.bits & OPENS != 0]] = len(line)
         full &= np.arange(len(line)) != heads[line.group]
     clock = inner.groups.clock.copy()
@@ -301,13 +303,9 @@ def _put_aside(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) 
     rejected = line.take(full | (void & ~line.aside))
     fate = np.where(rejected.weight > 0, Disposition.REJECTED, Disposition.VOID)
     why = np.where(rejected.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
-    out = Decided.of(rejected.group, rejected.sequence, rejected.ref, fate, why, rejected.cause)
+    out = Decided.of(rejected, fate, why, rejected.cause)
     held = Held.concat([aside, added])
-    return (
-        inner.with_groups(clock=clock),
-        held.take(np.lexsort((held.ref, held.group))),
-        out.with_columns(timed=rejected.timed),
-    )
+    return inner.with_groups(clock=clock), held.by_arrival(), out.with_columns(timed=rejected.timed)
 
 
 def _late(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State, Decided]:
@@ -327,7 +325,7 @@ def _tail(policy: Stays, inner: State, line: _JudgedMessages) -> Bools:
     if not len(line) or not closed.any():
         return np.zeros(len(line), np.bool_)
     again = _opening(policy, inner, line) & inner.groups.has(Flag.COMPLETE)[line.group]
-    first = line.first(again, len(inner))
+    first = first_rows(again, line.group, len(inner))
     return closed[line.group] & (np.arange(len(line)) < first[line.group])
 
 
@@ -417,13 +415,11 @@ def _closed(
     if isinstance(policy, StandardStays):
         last[ends] = out.sequence[at]
         following[ends] = np.where(out.late[at], before[ends], out.sequence[at] + policy.increment)
-    held = after.held.take(ends[after.held.group]).messages()
-    held = held.take(np.lexsort((held.ref, held.group)))
+    held = after.held.take(ends[after.held.group]).messages().by_arrival()
     cause, timed = np.zeros(len(after), np.int64), np.zeros(len(after), np.bool_)
     cause[ends], timed[ends] = out.cause[at], out.timed[at]
-    late = Decided.of(
-        held.group, held.sequence, held.ref, Disposition.LATE, Reason.GROUP_CLOSED, cause[held.group]
-    ).with_columns(timed=timed[held.group])
+    late = Decided.of(held, Disposition.LATE, Reason.GROUP_CLOSED, cause[held.group])
+    late = late.with_columns(timed=timed[held.group])
     out = out.with_columns(
         disposition=np.where(behind, Disposition.LATE, out.disposition),
         reason=np.where(behind, Reason.GROUP_CLOSED, out.reason),
@@ -509,7 +505,6 @@ def due(policy: Stays, state: State) -> Ints:
 
 
 def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fire the timers that are due at or before `until` (a time for each group)."""
     decided, events = [no_messages()], [no_events()]
     while True:
         ripe = due(policy, state) <= until
@@ -537,17 +532,8 @@ def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided
     waiting = ripe[aside.group] & (aside.time <= moments[aside.group])
     if state.groups.has(Flag.CLOSING).any():
         waiting &= ~(state.groups.has(Flag.CLOSING)[aside.group] & for_next_stay(state, aside))
-    expired = aside.take(waiting).messages()
-    expired = expired.take(np.lexsort((expired.ref, expired.group)))
-    out = Decided.of(
-        expired.group,
-        expired.sequence,
-        expired.ref,
-        Disposition.LATE,
-        Reason.NOT_OPENED,
-        moments[expired.group],
-        timed=True,
-    )
+    expired = aside.take(waiting).messages().by_arrival()
+    out = Decided.of(expired, Disposition.LATE, Reason.NOT_OPENED, moments[expired.group], timed=True)
     clock = np.where(ripe, np.maximum(inner.groups.clock, moments), inner.groups.clock)
     since = np.where(ripe, NEVER, state.groups.since)
     return _together(policy, inner.with_groups(clock=clock), aside.take(~waiting), since), out

@@ -32,5 +32,5 @@ def take(policy: BestEffortNumbers, state: State, arrivals: Arrivals) -> tuple[S
     arrivals = arrivals.take(~wrong)
     state, decided, events = best_effort.take(policy, state, arrivals)
     state = raised(state, arrivals, decided, state.known_lives.top)
-    invalid = Decided.of(gone.group, gone.sequence, gone.ref, Disposition.INVALID, reason[wrong], gone.ref)
+    invalid = Decided.of(gone, Disposition.INVALID, reason[wrong])
     return state, Decided.concat([decided, invalid]), events

@@ -17,10 +17,11 @@ from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
-    empty_ints,
     first_per_group,
+    first_rows,
     last_per_group,
     order_by,
+    put_first,
     sum_before,
     sum_per_group,
 )
@@ -76,9 +77,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     if not policy.once:
         _judge_again(state, arrivals, disposition, reason)
     # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
-    first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
-    began = np.full(len(state), NEVER, np.int64)
-    began[arrivals.group[first]] = arrivals.time[first]
+    may_be = disposition == Disposition.HELD
+    began = put_first(np.full(len(state), NEVER, np.int64), may_be, arrivals.group, arrivals.time)
     state, outgrown = _learn_size(policy, state, arrivals, disposition, reason)
     held, position, twice = _collect(state.held, arrivals, disposition)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -86,10 +86,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     late_repeats(state, arrivals, repeats, disposition, reason)
 
     groups, group = state.groups, arrivals.group
-    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags, clock = groups.flags.copy(), groups.clock_after(group, arrivals.time)
     flags[group] |= Flag.BEGUN
-    ends = np.flatnonzero(last_per_group(group))
-    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     since = np.where(groups.since == NEVER, began, groups.since)
     since[state.stopped()] = NEVER
     state = state.having(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
@@ -108,7 +106,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
     rest = arrivals.take(aside)
-    decided = Decided.of(rest.group, rest.sequence, rest.ref, disposition[aside], reason[aside], rest.ref)
+    decided = Decided.of(rest, disposition[aside], reason[aside])
     return state, Decided.concat([released, outgrown, decided]), closed
 
 
@@ -140,9 +138,8 @@ def _judge_again(state: State, arrivals: Arrivals, disposition: Ints, reason: In
     own, its = arrivals.fingerprint[rows], state.remembered.fingerprint[at[rows]]
     unknown, same = np.zeros(len(arrivals), np.bool_), np.zeros(len(arrivals), np.bool_)
     same[rows], unknown[rows] = (own == its) & (own != 0), (own == 0) | (its == 0)
-    begins = np.flatnonzero((disposition == Disposition.HELD) & ~same & ~unknown)[::-1]
-    first = np.full(len(state), len(arrivals), np.int64)
-    first[arrivals.group[begins]] = begins  # backwards: the first is written last
+    begins = (disposition == Disposition.HELD) & ~same & ~unknown
+    first = first_rows(begins, arrivals.group, len(state))
     first[state.held.group] = -1
     again = same | (unknown & (np.arange(len(arrivals)) < first[arrivals.group]))
     disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
@@ -166,9 +163,7 @@ def _learn_size(
         return state, no_messages()
     _, _, twice = _collect(state.held, arrivals, disposition)
     says[twice] = False
-    rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
-    teller = np.full(len(state), len(arrivals), np.int64)
-    teller[group[rows]] = rows
+    teller = first_rows(says, group, len(state))
     groups_told = np.flatnonzero(teller < len(arrivals))
     size = state.groups.mark.copy()
     size[groups_told] = arrivals.size[teller[groups_told]]
@@ -194,14 +189,8 @@ def _learn_size(
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (before > size[held.group])
     removed = held.take(over).messages()
-    outgrown = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
-        Disposition.INVALID,
-        Reason.ABOVE_SIZE,
-        arrivals.ref[teller[removed.group]] if len(removed) else removed.ref,
-    )
+    cause = arrivals.ref[teller[removed.group]] if len(removed) else removed.ref
+    outgrown = Decided.of(removed, Disposition.INVALID, Reason.ABOVE_SIZE, cause)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     skipped = state.skipped
     if len(skipped):
@@ -214,14 +203,7 @@ def _learn_size(
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
     """The held messages with the arrivals that are still HELD, the positions of these arrivals, and the repeated numbers."""
     rows = np.flatnonzero(disposition == Disposition.HELD)
-    new = arrivals.take(rows)
-    no = np.zeros(len(rows), np.bool_)
-    bits = empty_ints(len(rows))
-    more = Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, bits)
-    held = Held.concat([before, more])
-    position = np.concatenate([np.full(len(before), -1, np.int64), rows])
-    order = order_by(held.group, held.sequence)
-    held, position = held.take(order), position[order]
+    held, position = before.with_more(arrivals.take(rows).held(0), rows)
     again = np.zeros(len(held), np.bool_)
     again[1:] = (held.sequence[1:] == held.sequence[:-1]) & (held.group[1:] == held.group[:-1])
     return held.take(~again), position[~again], position[again]
@@ -270,23 +252,16 @@ def _leave(
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out).messages()
-    released = Decided.of(
-        leaving.group,
-        leaving.sequence,
-        leaving.ref,
-        Disposition.RELEASED,
-        Reason.PARTIAL if partial else Reason.NONE,
-        cause[leaving.group],
-        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
-        timed=timed,
-    )
+    reason = Reason.PARTIAL if partial else Reason.NONE
+    ordinal, last_ordinal = groups.ordinals(leaving.group, leaving.weight)
+    released = Decided.of(leaving, Disposition.RELEASED, reason, cause[leaving.group], ordinal=ordinal, timed=timed)
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence  # ascends: the highest stays
     rows = np.flatnonzero(full)
     after = groups.with_columns(
         flags=np.where(full, groups.flags | (_PARTIALLY if partial else _WHOLLY), groups.flags),
         last=last,
-        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
+        ordinal=last_ordinal,
         since=np.where(full, NEVER, groups.since),
     )
     return (
@@ -334,15 +309,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, left, Events.concat([lacks, closed])
     out = ripe[held.group]
     removed = held.take(out).messages()
-    dead = Decided.of(
-        removed.group,
-        removed.sequence,
-        removed.ref,
-        Disposition.DEAD,
-        Reason.TIMED_OUT,
-        moments[removed.group],
-        timed=True,
-    )
+    dead = Decided.of(removed, Disposition.DEAD, Reason.TIMED_OUT, moments[removed.group], timed=True)
     rows = np.flatnonzero(ripe)
     after = groups.with_columns(
         flags=np.where(ripe, groups.flags | Flag.CLOSED, groups.flags),

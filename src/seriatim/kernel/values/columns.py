@@ -50,7 +50,6 @@ class Columns:
         return type(self)(**columns)
 
     def with_columns(self, **columns: NDArray[Any] | None) -> Self:
-        """The same table with some columns replaced."""
         kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 
@@ -99,6 +98,18 @@ def first_per_group(group: Ints) -> Bools:
     first = np.ones(len(group), np.bool_)
     np.not_equal(group[1:], group[:-1], out=first[1:])
     return first
+
+
+def put_first(into: Ints, which: Bools, group: Ints, values: Ints) -> Ints:
+    """Put the value of the first row of each group for which `which` holds into values by group, and return them."""
+    rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
+    into[group[rows]] = values[rows]
+    return into
+
+
+def first_rows(which: Bools, group: Ints, groups: int) -> Ints:
+    """For each group its first row for which `which` holds; the number of all rows if it has none."""
+    return put_first(np.full(groups, len(group), np.int64), which, group, np.arange(len(group)))
 
 
 def last_per_group(group: Ints) -> Bools:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from itertools import chain, islice
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -211,6 +212,27 @@ class EventKind(IntEnum):
         return self.name.lower()
 
 
+class Messages(Protocol):
+    """Some messages: the group, the number and the `ref` of each."""
+
+    @property
+    def group(self) -> Ints: ...
+
+    @property
+    def sequence(self) -> Ints: ...
+
+    @property
+    def ref(self) -> Ints: ...
+
+
+class MessageRows(NamedTuple):
+    """`Messages` that no other table has."""
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+
+
 @dataclass(frozen=True, slots=True)
 class Decided(Columns):
     """Decided messages, a row for each; released rows of one group stand in the order in which they leave. `cause` is the ``ref`` of the
@@ -234,18 +256,15 @@ class Decided(Columns):
 
     @property
     def ends(self) -> Ints:
-        """The last number that each released message covers."""
         return self.sequence if self.through is None else self.through
 
     @classmethod
     def of(
         cls,
-        group: Ints,
-        sequence: Ints,
-        ref: Ints,
+        messages: Messages,
         disposition: int | Ints,
         reason: int | Ints,
-        cause: Ints,
+        cause: Ints | None = None,
         *,
         ordinal: Ints | None = None,
         late: Bools | bool = False,
@@ -253,17 +272,17 @@ class Decided(Columns):
         fingerprint: Ints | None = None,
         through: Ints | None = None,
     ) -> Decided:
-        """Rows with a common disposition, or with one for each row."""
-        n = len(group)
+        """Messages with a common disposition, or with one for each; `cause`: None: each is its own."""
+        n = len(messages.group)
         return cls(
-            group=group,
-            sequence=sequence,
-            ref=ref,
+            group=messages.group,
+            sequence=messages.sequence,
+            ref=messages.ref,
             disposition=np.broadcast_to(np.asarray(disposition, np.int64), (n,)),
             reason=np.broadcast_to(np.asarray(reason, np.int64), (n,)),
             ordinal=np.zeros(n, np.int64) if ordinal is None else ordinal,
             late=np.broadcast_to(np.asarray(late, np.bool_), (n,)),
-            cause=cause,
+            cause=messages.ref if cause is None else cause,
             timed=np.full(n, timed),
             counted=np.zeros(n, np.bool_),
             fingerprint=np.zeros(n, np.int64) if fingerprint is None else fingerprint,
@@ -372,7 +391,7 @@ def numbers_in(runs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
 @cache
 def no_messages() -> Decided:
     none = empty_ints()
-    return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
+    return Decided.of(MessageRows(none, none, none), Disposition.HELD, Reason.NONE)
 
 
 @cache

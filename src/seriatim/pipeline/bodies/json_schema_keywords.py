@@ -2,7 +2,6 @@
 
 The original keywords match patterns with Python's engine, which can take for ever; follow references that lead to each
 other without a limit; compare every item of a list with every other; and don't accept a `Decimal` as a number.
-`Steps` limits how often references are followed for one document, so that an untrusted document can't choose it.
 """
 
 from __future__ import annotations
@@ -210,7 +209,6 @@ def _unique_items(validator: Any, wanted: Any, value: Value, _: Any) -> Iterator
 
 
 def _key(value: Value) -> Any:
-    """Return a hashable key that is equal for equal JSON values."""
     match value:
         case bool():
             return ("boolean", value)

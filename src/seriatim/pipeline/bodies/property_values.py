@@ -51,7 +51,6 @@ def text_of(body: bytes) -> str:
 
 
 def converted(name: str, convert: Converter, value: Value) -> Value:
-    """Return the value of the property `name`. Raises `Unreadable`."""
     try:
         return convert(value)
     except (ValueError, ArithmeticError) as error:

@@ -141,7 +141,6 @@ def found(name: str, find: etree.XPath, root: etree._Element) -> Value:
 
 
 def _only(name: str, found: Value) -> Value:
-    """Return the single value that a path found; for an element its text."""
     if isinstance(found, list):
         if len(found) > 1:
             raise Unreadable(f"{name}: finds {len(found)} values")

@@ -1,7 +1,4 @@
-"""XPath in pipeline files: version 1.0, without extensions, with the prefixes that the file declares.
-
-This module decides which expressions are accepted; the readers of documents evaluate them.
-"""
+"""XPath in pipeline files: version 1.0, without extensions, with the prefixes that the file declares."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from seriatim.errors import Argument, UsageError, entry_of, shown
+from seriatim.errors import UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.dialog import OURS
 from seriatim.kernel.fields import Declaration, Kind, takes
@@ -32,6 +32,7 @@ class Contract(Declaration):
         UsageError: an invalid name or sender, or no type that the initiator may send.
     """
 
+    _noun = "contract"
     name: str = takes(OwnName("a contract's name"))
     types: Mapping[str, Literal["initiator", "target", "any"]] = takes(Kind(), hash=False)
 
@@ -54,9 +55,6 @@ class Contract(Declaration):
                 "types", "the initiator may send nothing, so no dialog would ever begin", "say what it sends"
             )
         object.__setattr__(self, "types", dict(self.types))
-
-    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"contract {self.name!r}", remedy=remedy, argument=argument)
 
 
 def default_contract() -> Contract:

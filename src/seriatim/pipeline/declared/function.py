@@ -8,6 +8,7 @@ module. If both have the same name, that is an error: seriatim never calls a fun
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 import traceback
@@ -54,6 +55,17 @@ def checked_function(name: object) -> str:
             f"{shown(name)} doesn't name a function", remedy="write module:name, such as orders.enrich:apply"
         )
     return name
+
+
+def check_takes(function: Callable[..., Any], name: str, given: str, argument: str) -> None:
+    """Check that a function can be called with one argument; one that is written in C doesn't always tell what it takes."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        what = f"{name} can't be called with {given} alone: {error}"
+        raise UsageError(what, remedy=f"it takes one argument, {argument}") from error
+    except ValueError:
+        return
 
 
 def meant_function(text: object) -> str | None:

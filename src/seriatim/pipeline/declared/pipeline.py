@@ -69,7 +69,6 @@ class Promotion:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """All paths, in the order in which they are looked up."""
         return (self.path,) if isinstance(self.path, str) else self.path
 
 

@@ -316,14 +316,10 @@ class Queue(Declaration):
         policy = self.policy if not self.policies or group is None else self.policies.get(type_of(group), self.policy)
         policy = self._with_stays(policy)
         # It is asked in each turn, and numbers are mostly plain.
-        return with_numbers(policy, self.says) if _may_mean(policy, self.sequence) else policy
+        has_rules = isinstance(self.sequence, numbers.Sequence) or (isinstance(policy, Standard) and policy.gathers)
+        return with_numbers(policy, self.says) if has_rules else policy
 
 
 @lru_cache
 def _plain(by: str | None) -> numbers.Sequence:
     return numbers.Sequence(by)
-
-
-def _may_mean(policy: Policy, sequence: object) -> bool:
-    """Whether a policy may keep further rules of numbers."""
-    return isinstance(sequence, numbers.Sequence) or (isinstance(policy, Standard) and policy.gathers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seriatim.errors import Argument, UsageError
+from seriatim.errors import UsageError
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Declaration, Flagged, Plain, Texts, takes
 from seriatim.kernel.groups.policy import Fifo
@@ -32,6 +32,7 @@ class Service(Declaration):
         UsageError: a value is invalid.
     """
 
+    _noun = "service"
     name: str = takes(OwnName("a service's name"))
     queue: str | None = takes(Name("a queue"), None)
     contracts: Plain[tuple[str, ...], Sequence[str]] = takes(
@@ -51,9 +52,6 @@ class Service(Declaration):
             raise self._wrong(
                 "queue", "it has no queue", 'name one; or at="…", the link to the box that has the service'
             )
-
-    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"service {self.name!r}", remedy=remedy, argument=argument)
 
 
 def queue_of(service: Service) -> Queue:

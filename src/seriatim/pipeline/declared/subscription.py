@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from seriatim.errors import Argument, UsageError, shown
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, Plain, Text, Texts, takes
 from seriatim.pipeline.declared.function import checked_function
@@ -36,6 +36,7 @@ class Subscription(Declaration):
             or `starts` is given without `correlate`.
     """
 
+    _noun = "subscription"
     name: str = takes(OwnName("a subscription's name"))
     where: str = takes(Text("a filter; TRUE for all messages", blank=False))
     to: str = takes(Name("a subscription's destination"))
@@ -61,9 +62,6 @@ class Subscription(Declaration):
     def collects(self) -> bool:
         """Whether messages that pass the filter go to the destination."""
         return self.state != "unenlisted"
-
-    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"subscription {self.name!r}", remedy=remedy, argument=argument)
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:

@@ -110,8 +110,6 @@ class Lease(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Limits(Declaration):
-    """The limits of a worker; see `Worker`."""
-
     workers: int = takes(WORKERS, 8)
     batch: bool = takes(Flagged(), False)
     pace: Plain[Pace, Pace | None] = takes(Value(Pace, "Pace(run_length=10)", plain=False), factory=Pace)

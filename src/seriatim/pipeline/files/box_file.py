@@ -1,13 +1,9 @@
-"""Read the file of a message box: from YAML to declarations, or to the list of all its faults.
-
-This module knows the parts of such a file, and compares them; an entry is read by the fields of its declaration (`declared.py`), and where
-there is more to a type by `type_entry.py`.
-"""
+"""Read the file of a message box: from YAML to declarations, or to the list of all its faults."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.pipeline.declared.box_settings import BoxSettings
-from seriatim.pipeline.declared.contract import DEFAULT, SENDERS, Contract
+from seriatim.pipeline.declared.contract import SENDERS, Contract, default_contract
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
@@ -152,12 +148,17 @@ class _Reading:
         queues = self._entries("queues", read_queue)
         read_subscription = partial(_subscription, types=known, whole=whole)
         subscriptions = self._entries("subscriptions", read_subscription)
-        self._check_destinations(queues, subscriptions)
+        destinations = [(one.name, one.to) for one in subscriptions]
+        self._check_named("queue", "queues", queues, "subscriptions", "to", destinations)
         contracts, services = self._entries("contracts", contract_entry), self._entries("services", _named(Service))
-        self._check_contracts(contracts, services)
+        contracted = [(one.name, name) for one in services for name in one.contracts]
+        every = (*contracts, default_contract())
+        self._check_named("contract", "contracts", every, "services", "contracts", contracted)
         locations = self._entries("locations", _named(Location))
         schedules = self._entries("schedules", schedule_entry)
-        self._check_schedules(types, schedules)
+        self._check_named(
+            "message type", "types", types, "schedules", "type", [(one.name, one.type) for one in schedules]
+        )
         links = self._entries("links", link_entry)
         settings = _settings(self._settings) if self._settings else ()
         return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules, links)
@@ -173,7 +174,7 @@ class _Reading:
             try:
                 checked_name(name, _PARTS[part])
             except UsageError as error:
-                section.problems.add(section.key_place(name), error.what, error.remedy)
+                section.key_fault(name, error.what, error.remedy)
             else:
                 entry = section.section(name, required=True)
                 one = reader(entry, name) if entry else None
@@ -191,41 +192,21 @@ class _Reading:
             entry = self._entry("types", clash.type)
             properties = entry.section("properties") if entry else None
             if properties:
-                place = properties.key_place(clash.property)
-                properties.problems.add(place, clash.what, "in a box, each property name has one type")
+                properties.key_fault(clash.property, clash.what, "in a box, each property name has one type")
         every = {name: kind for one in (*kept, *types) for name, kind in declared(one).items()}
         return {**OWN, **FAILURE_PROPERTIES, **every}
 
-    def _check_destinations(self, queues: tuple[Queue, ...], subscriptions: tuple[Subscription, ...]) -> None:
-        if self._present is None or "queues" in self._faulty:
+    def _check_named(
+        self, noun: str, part: str, ours: Iterable[Any], users: str, key: str, named: Iterable[tuple[str, str]]
+    ) -> None:
+        """Check that what entries of the part `users` name under `key`, each by its name, is in a part of the file or of the box."""
+        if self._present is None or part in self._faulty:
             return
-        known = {queue.name for queue in (*queues, *self._present.queues)}
-        for one in subscriptions:
-            entry = self._entry("subscriptions", one.name)
-            if one.to not in known and entry is not None:
-                what = f"{entry.full('to')}: there is no queue {one.to!r}, neither here nor in the box"
-                entry.fault("to", what, likely(one.to, known))
-
-    def _check_contracts(self, contracts: tuple[Contract, ...], services: tuple[Service, ...]) -> None:
-        if self._present is None or "contracts" in self._faulty:
-            return
-        known = {DEFAULT, *(one.name for one in (*contracts, *self._present.contracts))}
-        for one in services:
-            entry = self._entry("services", one.name)
-            for name in one.contracts:
-                if name not in known and entry is not None:
-                    what = f"{entry.full('contracts')}: there is no contract {name!r}, neither here nor in the box"
-                    entry.fault("contracts", what, likely(name, known))
-
-    def _check_schedules(self, types: tuple[MessageType, ...], schedules: tuple[Schedule, ...]) -> None:
-        if self._present is None or "types" in self._faulty:
-            return
-        known = {one.name for one in (*types, *self._present.types)}
-        for one in schedules:
-            entry = self._entry("schedules", one.name)
-            if one.type not in known and entry is not None:
-                what = f"{entry.full('type')}: there is no message type {one.type!r}, neither here nor in the box"
-                entry.fault("type", what, likely(one.type, known))
+        known = {one.name for one in (*ours, *getattr(self._present, part))}
+        for user, name in named:
+            entry = self._entry(users, user)
+            if name not in known and entry is not None:
+                entry.named_fault(key, f"there is no {noun} {name!r}, neither here nor in the box", likely(name, known))
 
     def _entry(self, part: str, name: str) -> Section | None:
         section = self._sections[part]

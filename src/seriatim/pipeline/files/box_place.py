@@ -46,7 +46,7 @@ def own_place(location: Section, *, boxed: bool) -> BoxPlace | None:
     place = BoxPlace(section.text("dsn", required=True), section.text("schema"))
     section.finish()
     if not boxed:
-        location.fault("box", f"{location.full('box')}: the messages come from no box", "add queue: …, or leave it out")
+        location.named_fault("box", "the messages come from no box", "add queue: …, or leave it out")
         return None
     return place if place.dsn is not None else None
 
@@ -58,14 +58,11 @@ def box_source(location: Section) -> Source | None:
     inner = location.section("options") if options else None
     for option in options:
         if option not in _READING and inner is not None:
-            inner.problems.add(
-                inner.key_place(option), f"unknown option {option!r} of a {kind}", likely(option, _READING)
-            )
+            inner.key_fault(option, f"unknown option {option!r} of a {kind}", likely(option, _READING))
     for key in ("queue", "source", "namespaces"):
         if key != kind and location.has(key):
             location.known(key)
-            what = f"{location.full(key)}: the messages come from a {kind}"
-            location.fault(key, what, "leave out the one or the other")
+            location.named_fault(key, f"the messages come from a {kind}", "leave out the one or the other")
     return Source(BOX, None, {**options, kind: name}, None, _ROW, "body") if name else None
 
 
@@ -111,11 +108,7 @@ def service_port(port: Section) -> Deliver | None:
     for key in ("queue", "format", "path"):
         if port.has(key):
             port.known(key)
-            port.fault(
-                key,
-                f"{port.full(key)}: not allowed for messages that go into dialogs",
-                "leave out the one or the other",
-            )
+            port.named_fault(key, "not allowed for messages that go into dialogs", "leave out the one or the other")
     port.finish()
     if names["service"] is None or names["fromService"] is None:
         return None
@@ -123,7 +116,7 @@ def service_port(port: Section) -> Deliver | None:
         try:
             checked_name(names[option], f"a {key.replace('_', ' ')}")
         except UsageError as error:
-            port.fault(key, f"{port.full(key)}: {error.what}", error.remedy)
+            port.named_fault(key, error.what, error.remedy)
             return None
     return Deliver(BOX, None, {option: value for option, value in names.items() if value is not None})
 

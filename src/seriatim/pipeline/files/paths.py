@@ -9,6 +9,7 @@ import errno
 import os
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,29 +94,26 @@ class Paths:
 
     def written(self, section: Section, key: str, *, required: bool = False) -> Path | None:
         """A folder for this pipeline's output alone; it is created if it is missing."""
-        path = _local(section, key, required=required)
-        if path is None:
-            return None
-        if _GLOB.search(str(path)):
-            section.fault(key, f"{str(path)!r} is a pattern; a folder is needed to write to")
-            return None
-        what = obstacle(path)
-        if what is not None:
-            section.fault(key, what, "name another one, or mend it")
-            return None
-        self._claim(_Folder(path.resolve(), section, key))
-        return path
+        return self._output(section, key, obstacle, required=required)
 
     def port(self, section: Section, key: str, *, required: bool = False) -> Path | None:
         """A folder to deliver to. If it can't be written now, that is no fault of the file: its messages wait."""
+        return self._output(section, key, lambda _: None, required=required)
+
+    def _output(
+        self, section: Section, key: str, obstacle: Callable[[Path], str | None], *, required: bool
+    ) -> Path | None:
         path = _local(section, key, required=required)
         if path is None:
             return None
         if _GLOB.search(str(path)):
             section.fault(key, f"{str(path)!r} is a pattern; a folder is needed to write to")
-            return None
-        self._claim(_Folder(path.resolve(), section, key))
-        return path
+        elif (what := obstacle(path)) is not None:
+            section.fault(key, what, "name another one, or mend it")
+        else:
+            self._claim(_Folder(path.resolve(), section, key))
+            return path
+        return None
 
     def finish(self, checkpoint: Path, pipeline: Section) -> None:
         """Compare the written folders with the read folders, and all with the checkpoint."""

@@ -204,5 +204,5 @@ def _spark(section: Section) -> Mapping[str, str]:
     table = section.section("spark") if conf else None
     for key in conf:
         if table is not None and not key.startswith("spark."):
-            table.problems.add(table.key_place(key), f"{key!r} is not a Spark setting", f"did you mean 'spark.{key}'?")
+            table.key_fault(key, f"{key!r} is not a Spark setting", f"did you mean 'spark.{key}'?")
     return conf

@@ -60,9 +60,7 @@ def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) 
         if key not in known and owners:
             section.known(key)
             what = f"{kind.name} takes no {key}"
-            section.problems.add(
-                section.key_place(key), what, f"{' and '.join(owners)} {'do' if owners[1:] else 'does'}"
-            )
+            section.key_fault(key, what, f"{' and '.join(owners)} {'do' if owners[1:] else 'does'}")
 
 
 def _any_parameter(section: Section) -> None:

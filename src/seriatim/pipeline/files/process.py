@@ -9,10 +9,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.declared.function import check_takes, load_function
 from seriatim.pipeline.declared.pipeline import Process
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties, property_type, usable_name
@@ -35,11 +35,9 @@ def process(
     if function is not None:
         _check_function(section, function, folders)
     returns = _returns(section, properties, returned)
-    on_error: Literal["set_aside", "fail"] = "set_aside"
-    if section.choice("on_error", ("fail", "set_aside")) == "fail":
-        on_error = "fail"
+    fails = section.choice("on_error", ("fail", "set_aside")) == "fail"
     section.finish()
-    return Process(function, returns, on_error) if function is not None else None
+    return Process(function, returns, "fail" if fails else "set_aside") if function is not None else None
 
 
 def returning(properties: Properties, step: Process | None) -> Properties:
@@ -60,7 +58,7 @@ def _check_order(parent: Section, around: tuple[tuple[str, ...], tuple[str, ...]
             stands = "before" if names.index(key) > place else "after"
             what = f"{parent.full('process')} stands {stands} {key}: the order in the file is the order of execution"
             remedy = f"write it between {before[-1]} and {behind[0]}"
-            parent.problems.add(parent.key_place("process"), what, remedy)
+            parent.key_fault("process", what, remedy)
             return
 
 
@@ -69,19 +67,13 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
         function = load_function(name, folders)
         _check_signature(function, name)
     except UsageError as error:
-        section.fault("function", f"{section.full('function')}: {error.what}", error.remedy)
+        section.named_fault("function", error.what, error.remedy)
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
     if inspect.isclass(function) or inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
         raise UsageError(f"{name} is not a plain function", remedy="def apply(messages): … return a pyarrow.Table")
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError as error:
-        what = f"{name} can't be called with the table of messages alone: {error}"
-        raise UsageError(what, remedy="it takes one argument, a pyarrow.Table") from error
-    except ValueError:
-        return  # functions written in C don't always tell what they take
+    check_takes(function, name, "the table of messages", "a pyarrow.Table")
 
 
 def _returns(section: Section, properties: Properties, returned: dict[str, str] | None) -> Mapping[str, str]:
@@ -104,7 +96,7 @@ def _kind(section: Section, name: str, written: str) -> str | None:
     if name == "body":
         if written in ("binary", "string"):
             return written
-        section.fault(name, f"{section.full(name)}: a body can't be {written!r}", "binary or string")
+        section.named_fault(name, f"a body can't be {written!r}", "binary or string")
         return None
     if not usable_name(section, name):
         return None
@@ -128,13 +120,13 @@ def _agrees(
     alike = next((other for other in sorted(others) if other != name and other.casefold() == name.casefold()), None)
     if alike is not None:
         what = f"the columns {alike!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
-        section.problems.add(section.key_place(name), what)
+        section.key_fault(name, what)
         return False
     if returned is None or name in ("body", "type"):
         return True
     before = properties.type_of(name) or returned.get(name)
     if before is None or before == kind:
         return True
-    what = f"{section.full(name)}: {name!r} is {before} already, and a destination can't change that"
-    section.fault(name, what, "return it under another name, or change its type before route")
+    what = f"{name!r} is {before} already, and a destination can't change that"
+    section.named_fault(name, what, "return it under another name, or change its type before route")
     return False

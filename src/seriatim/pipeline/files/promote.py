@@ -13,7 +13,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.envelopes.moves import is_of_whole
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
 from seriatim.pipeline.bodies.xpath import compiled
-from seriatim.pipeline.declared.function import load_function
+from seriatim.pipeline.declared.function import check_takes, load_function
 from seriatim.pipeline.declared.pipeline import Promotion, Source, Split
 from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.pipeline.text.document import Items, Table
@@ -96,8 +96,8 @@ def _envelope(section: Section, source: Source | None) -> str | None:
     """The named envelope; None if it can't be used, which is reported."""
     name = section.choice("envelope", sorted(ENVELOPES), required=True)
     if name is not None and source is not None and source.format in ("csv", "text", "xml"):
-        what = f"{section.full('envelope')}: {source.format} has no {ENVELOPES[name].title}, which is JSON"
-        section.fault("envelope", what, "receive it as json")
+        what = f"{source.format} has no {ENVELOPES[name].title}, which is JSON"
+        section.named_fault("envelope", what, "receive it as json")
         return None
     return name
 
@@ -150,7 +150,6 @@ class _Paths:
         self._envelope_name = envelope
 
     def promotion(self, section: Section, name: str) -> Promotion | None:
-        """The property `name`; None if it is wrong."""
         usable = usable_name(section, name)
         inner, path_key = section, name
         fitting: str | None = "string"
@@ -223,20 +222,14 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
     if name is None:
         return None
     try:
-        _check_signature(load_function(name, functions), name)
+        _check_function(load_function(name, functions), name)
     except UsageError as error:
-        section.fault(key, f"{section.full(key)}: {error.what}", error.remedy)
+        section.named_fault(key, error.what, error.remedy)
         return None
     return name
 
 
-def _check_signature(function: Callable[..., Any], name: str) -> None:
+def _check_function(function: Callable[..., Any], name: str) -> None:
     if inspect.iscoroutinefunction(function):
         raise UsageError(f"{name} is a coroutine", remedy="write def instead of async def")
-    try:
-        inspect.signature(function).bind(b"")
-    except TypeError as error:
-        what = f"{name} can't be called with a body alone: {error}"
-        raise UsageError(what, remedy="it takes one argument, the body as bytes") from error
-    except ValueError:
-        return  # functions written in C don't always tell what they take
+    check_takes(function, name, "a body", "the body as bytes")

@@ -91,11 +91,13 @@ def _check_identity(section: Section, entry: Receive) -> None:
         what = f"{section.full('message_id')} is missing: by which property is a message known in both regions?"
         section.fault("region", what, "promote the id that its sender gave it, and name it here: message_id: …")
     elif entry.message_id is not None and entry.message_id not in known:
-        what = f"{section.full('message_id')}: the location promotes no property {entry.message_id!r}"
-        section.fault("message_id", what, likely(entry.message_id, sorted(known - {"message_id"})) or "promote it")
+        what = f"the location promotes no property {entry.message_id!r}"
+        section.named_fault(
+            "message_id", what, likely(entry.message_id, sorted(known - {"message_id"})) or "promote it"
+        )
     elif entry.message_id == "message_id" and entry.source.format != BOX:
-        what = f"{section.full('message_id')}: message_id names the row of a file, which is another one in each region"
-        section.fault("message_id", what, "promote the id that its sender gave it, and name that")
+        what = "message_id names the row of a file, which is another one in each region"
+        section.named_fault("message_id", what, "promote the id that its sender gave it, and name that")
     if any(one.name.casefold() == REGION for one in entry.promote):
         what = "region is the property that says which region has shown a message"
         section.fault("promote", what, "give the property another name")
@@ -160,12 +162,12 @@ def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, st
         return {}
     if origin is not None and origin.kind in ("json", "csv", "text", "parquet"):
         what = f"{location.full('namespaces')}: {origin.format} has none"
-        location.problems.add(location.key_place("namespaces"), what, "they are for XML")
+        location.key_fault("namespaces", what, "they are for XML")
     found: dict[str, str] = {}
     for prefix in section.names():
         uri = section.text(prefix, required=True)
         if not is_prefix(prefix):
-            section.problems.add(section.key_place(prefix), f"{prefix!r} can't be a prefix of names in XML")
+            section.key_fault(prefix, f"{prefix!r} can't be a prefix of names in XML")
         elif uri is not None:
             found[prefix] = uri
     return found
@@ -244,8 +246,7 @@ def _stamp(location: Section, promoted: Sequence[Promotion] | None, split: Split
 def _check_order(section: Section, name: str, known: Mapping[str, str]) -> None:
     kind = known.get(name)
     if kind is None:
-        what = f"{section.full('order_by')}: the location doesn't promote {name!r}"
-        section.fault("order_by", what, likely(name, known))
+        section.named_fault("order_by", f"the location doesn't promote {name!r}", likely(name, known))
     elif kind not in _ORDERED and not kind.startswith("decimal"):
-        what = f"{section.full('order_by')}: {name!r} is {kind}, which says no order of arrival"
-        section.fault("order_by", what, "take a string, long, decimal or timestamp")
+        what = f"{name!r} is {kind}, which says no order of arrival"
+        section.named_fault("order_by", what, "take a string, long, decimal or timestamp")

@@ -83,37 +83,25 @@ def require_property(
     found = _OWN.get(name) or properties.type_of(name)
     if found is None:
         if not properties.is_unknown(name):
-            what = f"{section.full(key)}: no location promotes a property {name!r}"
-            section.fault(
+            what = f"no location promotes a property {name!r}"
+            section.named_fault(
                 key, what, likely(name, properties.names() | (properties.faulty or set())) or "promote it under receive"
             )
         return
     if types and found not in types:
-        what = f"{section.full(key)}: {name!r} is {found}, but has to be {' or '.join(types)}"
-        section.fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
+        what = f"{name!r} is {found}, but has to be {' or '.join(types)}"
+        section.named_fault(key, what, f"promote it as {{path: …, type: {types[0]}}}")
     lacking = [] if name in _OWN else properties.without(name)
     if lacking:
-        section.fault(
-            key, f"{section.full(key)}: location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too"
-        )
-
-
-def _is_dropped(section: Section) -> bool:
-    """Whether a destination delivers nothing: ``deliver: drop``."""
-    return section.written("deliver") == DROP
-
-
-def _dropping(section: Section) -> Deliver | None:
-    """The port of a destination whose ``deliver`` is a word; None if the word is unknown, which is reported."""
-    if section.plain("deliver") == DROP:
-        return Deliver(DROP)
-    section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
-    return None
+        section.named_fault(key, f"location {lacking[0]!r} doesn't promote {name!r}", "promote it there, too")
 
 
 def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queue | None) -> Deliver | None:
-    if section.written("deliver"):
-        return _dropping(section)
+    if section.written("deliver"):  # a word
+        if section.plain("deliver") == DROP:
+            return Deliver(DROP)
+        section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
+        return None
     port = section.section("deliver", required=True)
     if port is None:
         return None
@@ -123,9 +111,7 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     if port.has("queue"):
         return queue_port(port)
     kind = _port_format(port)
-    if kind == TABLE:
-        return _table(port)
-    return _sink(port, kind, paths)
+    return _table(port) if kind == TABLE else _sink(port, kind, paths)
 
 
 def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
@@ -155,7 +141,7 @@ def _table(port: Section) -> Deliver | None:
         return None
     what, remedy = "is not the name of a table", "name, or schema.name, of 1 to 128 characters each"
     if not all(fits_text(one) and 1 <= len(one) <= _LONGEST_NAME for one in name.split(".")) or name.count(".") > 1:
-        port.fault("table", f"{port.full('table')}: {name!r} {what}", remedy)
+        port.named_fault("table", f"{name!r} {what}", remedy)
         return None
     return Deliver(TABLE, None, {"table": name})
 
@@ -185,7 +171,7 @@ def _port_format(port: Section) -> str | None:
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
 ) -> tuple[Queue, StartFrom | None, bool] | None:
-    dropped = _is_dropped(destination)
+    dropped = destination.written("deliver") == DROP
     section = destination.section("resequence", required=not dropped)
     if section is None:
         none = dropped and name is not None and not destination.has("resequence")
@@ -222,8 +208,8 @@ def _check_columns(
         require_property(section, "group", group, properties)
     if sequence == "ticket":
         if properties.unstamped:
-            what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
-            section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
+            what = f"location {properties.unstamped[0]!r} stamps no tickets"
+            section.named_fault("sequence", what, "leave out its stamp: false, or name a promoted property")
     elif isinstance(sequence, numbers.Sequence):
         _check_numbers(section, sequence, properties, policy)
     elif sequence is not None and kind not in (None, Fifo, Unordered):

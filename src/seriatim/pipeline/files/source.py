@@ -15,22 +15,13 @@ from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.text.section import Section, likely
 
-#: What every format of files takes, in lower case: how Spark finds files and how many it takes at once.
-FILE_OPTIONS = frozenset(
-    {
-        "cleansource",
-        "discardcachedinputratio",
-        "filenameonly",
-        "latestfirst",
-        "maxbytespertrigger",
-        "maxcachedfiles",
-        "maxfileage",
-        "maxfilespertrigger",
-        "pathglobfilter",
-        "recursivefilelookup",
-        "sourcearchivedir",
-    }
-)
+# What every format of files takes: how Spark finds files and how many it takes at once.
+_OF_FILES = (
+    "cleanSource", "discardCachedInputRatio", "fileNameOnly", "latestFirst", "maxBytesPerTrigger", "maxCachedFiles", "maxFileAge",
+    "maxFilesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "sourceArchiveDir",
+)  # fmt: skip
+#: The same, in lower case.
+FILE_OPTIONS = frozenset(map(str.lower, _OF_FILES))
 #: What each known format takes besides, in lower case.
 OPTIONS: Mapping[str, frozenset[str]] = {
     "json": frozenset({"multiline", "linesep", "maxrowbytes"}),
@@ -47,19 +38,7 @@ KNOWN = tuple(sorted(OPTIONS))
 _WHOLE_NUMBER = re.compile(r"\d{1,12}", re.ASCII)
 _USUAL_BYTES, _MOST_BYTES = 128 * 2**20, 512 * 2**20
 _FLAGS = frozenset({"header", "multiline", "wholetext"})
-_SPELLING: Mapping[str, str] = {
-    "cleansource": "cleanSource",
-    "linesep": "lineSep",
-    "latestfirst": "latestFirst",
-    "maxbytespertrigger": "maxBytesPerTrigger",
-    "maxfileage": "maxFileAge",
-    "maxrowbytes": "maxRowBytes",
-    "maxfilespertrigger": "maxFilesPerTrigger",
-    "multiline": "multiLine",
-    "pathglobfilter": "pathGlobFilter",
-    "recursivefilelookup": "recursiveFileLookup",
-    "sourcearchivedir": "sourceArchiveDir",
-}
+_SPELLING = {name.lower(): name for name in (*_OF_FILES, "lineSep", "maxRowBytes", "multiLine")}
 
 _INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
 
@@ -118,8 +97,8 @@ def _check_keys(section: Section, kind: str, schema: str | None) -> None:
         return
     for key in ("id", "body"):
         if section.has(key):
-            what = f"{section.full(key)}: {kind} has messages with names and bodies of their own"
-            section.fault(
+            what = f"{kind} has messages with names and bodies of their own"
+            section.named_fault(
                 key, what, "leave it out; it is for parquet (id first), and for formats whose rows Spark reads"
             )
 
@@ -150,7 +129,7 @@ def _check_options(section: Section, kind: str, options: Mapping[str, str]) -> N
         if name.lower() not in known:
             what = f"unknown option {name!r} of {kind}"
             spelt = [_SPELLING.get(option, option) for option in known]
-            inner.problems.add(inner.key_place(name), what, likely(name, spelt))
+            inner.key_fault(name, what, likely(name, spelt))
         elif name.lower() in _FLAGS and value.lower() not in ("true", "false"):
             inner.fault(name, f"{inner.full(name)} is true or false, not {value!r}")
         elif name.lower() == MAX_ROW_BYTES:

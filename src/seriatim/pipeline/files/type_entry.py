@@ -43,7 +43,7 @@ def _property(section: Section, name: str, namespaces: Mapping[str, str]) -> str
     usable = usable_name(section, name, OF_MESSAGES)
     if name == "type":
         what = "'type' is a field of every message"
-        section.problems.add(section.key_place(name), what, "give the property another name")
+        section.key_fault(name, what, "give the property another name")
         usable = False
     if isinstance(section.tree(name, required=True), Table):
         inner = section.section(name)

@@ -11,7 +11,7 @@ from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties
 
 #: What every message of a pipeline has for filters without being promoted; `ticket` is the number, `epoch` the epoch.
-_OWN: Mapping[str, str] = {
+OF_PIPELINES: Mapping[str, str] = {
     "epoch": "long",
     "location": "string",
     "message_id": "string",
@@ -25,7 +25,7 @@ _UNFIT: Mapping[str, str] = {"body": "binary"}
 
 def filter_types(properties: Properties) -> Mapping[str, str]:
     promoted = {name: properties.type_of(name) for name in sorted(properties.names())}
-    return {**_OWN, **{name: kind for name, kind in promoted.items() if kind is not None}}
+    return {**OF_PIPELINES, **{name: kind for name, kind in promoted.items() if kind is not None}}
 
 
 def where(

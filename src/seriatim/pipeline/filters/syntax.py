@@ -34,7 +34,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def parsed(
     text: str, types: Mapping[str, Type], *, where: str = "", unfit: Mapping[str, str] = MappingProxyType({})
 ) -> Expression:
-    """Return the expression that a filter's text stands for."""
     remembered = _remembered(text)
     for used, expression in remembered:
         if all(types.get(name) == kind for name, kind in used.items()):

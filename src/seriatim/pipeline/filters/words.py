@@ -1,8 +1,6 @@
 """The tokens of a filter, and the errors that name the place of a forbidden one.
 
-sqlglot cuts the text into words and parses them. It reads a far larger language, so the words are
-checked before: only words that a filter may have are passed on, and names are passed on as numbers, so that no name is
-taken for a keyword.
+sqlglot gets only words that a filter may have; names are passed on as numbers, so that no name is taken for a keyword.
 """
 
 from __future__ import annotations
@@ -67,7 +65,6 @@ class FilterText:
         return f"{self.where}:{place}" if self.where else place
 
     def undeclared(self, token: Token, *, quoted: bool) -> FilterError | ColumnError:
-        """Return the error for a name that is no property."""
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
@@ -144,7 +141,9 @@ class Words:
             if token.comments:
                 raise self._filter.error(token.start, "a filter has no comments", ALLOWED)
             if following is not None and self._begins_number(token, following):
-                token, position = _joined(token, following), position + 1
+                digits = f".{following.text}"
+                token = Token(TokenType.NUMBER, digits, following.line, following.col, token.start, following.end)
+                position += 1
             self._take_one(token, following)
 
     def _begins_number(self, token: Token, following: Token) -> bool:
@@ -192,7 +191,3 @@ class Words:
         hidden = Token(TokenType.IDENTIFIER, str(len(self.names)), token.line, token.col, token.start, token.end)
         self.names.append(token.text)
         self.tokens.append(hidden)
-
-
-def _joined(point: Token, digits: Token) -> Token:
-    return Token(TokenType.NUMBER, f".{digits.text}", digits.line, digits.col, point.start, digits.end)

@@ -107,7 +107,6 @@ class Problems:
         self._remarks.append((place, what))
 
     def remarks(self) -> tuple[str, ...]:
-        """The remarks, in the order of the file."""
         return tuple(f"{self._where(place)}: {self._shown(what)}" for place, what in sorted(self._remarks))
 
     def unset(self, place: Place, name: str) -> None:
@@ -128,7 +127,6 @@ class Problems:
                 self._secrets[shown] = reference
 
     def found(self) -> list[DeclarationError]:
-        """All faults, in the order of the file."""
         return [
             DeclarationError(self._shown(what), where=self._where(place), remedy=self._shown(remedy))
             for (place, what), remedy in sorted(self._found.items())

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,6 +59,11 @@ def texts(entry: Section, key: str) -> dict[str, str]:
     if section is None:
         return {}
     return {name: text for name in section.names() if (text := section.text(name, required=True)) is not None}
+
+
+def later(module: str, name: str, *arguments: Any, **values: Any) -> Callable[[], Any]:
+    """What makes an object of a class whose module, perhaps of an extra, is imported only then."""
+    return lambda: getattr(import_module(module), name)(*arguments, **values)
 
 
 def given(**values: Any) -> dict[str, Any]:

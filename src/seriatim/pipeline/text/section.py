@@ -44,15 +44,21 @@ class Section:
         return self._table.keys.get(key, self._table.place) if key else self._table.place
 
     def has(self, key: str) -> bool:
-        """Whether the key exists, with a value or without."""
         return key in self._table.keys
 
     def names(self) -> list[str]:
-        """All keys, in the order of the file."""
         return list(self._table.keys)
 
     def fault(self, key: str | None, what: str, remedy: str = "") -> None:
         self.problems.add(self.place(key), what, remedy)
+
+    def key_fault(self, key: str, what: str, remedy: str = "") -> None:
+        """A fault at the key itself, not at its value."""
+        self.problems.add(self.key_place(key), what, remedy)
+
+    def named_fault(self, key: str, what: str, remedy: str = "") -> None:
+        """A fault whose text begins with the full name of the key."""
+        self.fault(key, f"{self.full(key)}: {what}", remedy)
 
     def refuse(self, error: UsageError, otherwise: str | None = None) -> None:
         """Report the error of a declaration: at the first of its arguments that the section has, else at `otherwise`, or the section."""
@@ -88,7 +94,7 @@ class Section:
         if absent and self.has(key):
             # YAML places an absent value where the next thing begins, so the key is what to point at.
             remedy = "" if required else "give one or leave the key out"
-            self.problems.add(self.key_place(key), f"{self.full(key)} has no value", remedy)
+            self.key_fault(key, f"{self.full(key)} has no value", remedy)
         elif absent and required:
             self.fault(None, f"{self.full(key)} is missing")
         return None if absent else value
@@ -173,13 +179,13 @@ class Section:
             period = micros(value)
         except UsageError as error:
             if isinstance(value, str):
-                self.fault(key, f"{self.full(key)}: {error.what}", error.remedy)
+                self.named_fault(key, error.what, error.remedy)
                 return None
             period = -1
         if period >= 0:
             self.remark_unit(key)
             return seconds(period)
-        self.fault(key, f"{self.full(key)}: {_shown(value)} is not a duration", 'write "100s", "5m", "1.5h" or "250ms"')
+        self.named_fault(key, f"{_shown(value)} is not a duration", 'write "100s", "5m", "1.5h" or "250ms"')
         return None
 
     def remark_unit(self, key: str) -> None:
@@ -234,11 +240,11 @@ class Section:
                 continue
             if later and key in later:
                 what = f"{self.full(key)} ({later[key]}) is not available in this version"
-                self.problems.add(self.key_place(key), what, "leave it out")
+                self.key_fault(key, what, "leave it out")
             else:
                 here = f" in {self.title}" if self.title else ""
                 remedy = (elsewhere or {}).get(key) or likely(key, self._asked)
-                self.problems.add(self.key_place(key), f"unknown key {key!r}{here}", remedy)
+                self.key_fault(key, f"unknown key {key!r}{here}", remedy)
 
 
 def _kind(value: Tree) -> str:

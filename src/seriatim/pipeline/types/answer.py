@@ -35,9 +35,7 @@ class Answer(Message):
                     remedy="give each message its own sq.Answer(message, result)",
                 )
             given = {each.name: getattr(message, each.name) for each in fields(Message)} | given
-        self._take(Message(**given))
-        object.__setattr__(self, "cause", cause)
-
-    def _take(self, message: Message) -> None:
+        own = Message(**given)
         for each in fields(Message):
-            object.__setattr__(self, each.name, getattr(message, each.name))
+            object.__setattr__(self, each.name, getattr(own, each.name))
+        object.__setattr__(self, "cause", cause)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from seriatim.errors import Argument, UsageError, entry_of, shown
+from seriatim.errors import UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fields import Choice, Declaration, Kind, takes
 from seriatim.pipeline.bodies.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
@@ -47,6 +47,7 @@ class MessageType(Declaration):
             error names the type and the property.
     """
 
+    _noun = "message type"
     name: str = takes(OwnName("a message type's name"))
     properties: Mapping[str, str | Mapping[str, str | Sequence[str]]] = takes(_Properties(), factory=dict)
     validation: Literal["none", "empty", "well_formed_json", "valid_json", "well_formed_xml", "valid_xml"] = takes(
@@ -108,9 +109,6 @@ class MessageType(Declaration):
     def format(self) -> Format | None:
         """The format of bodies; None if bodies aren't read."""
         return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
-
-    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"message type {self.name!r}", remedy=remedy, argument=argument)
 
     def _checked_namespaces(self) -> dict[str, str]:
         if not isinstance(self.namespaces, Mapping):

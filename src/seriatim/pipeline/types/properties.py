@@ -132,7 +132,7 @@ def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVE
     try:
         checked_property(name, reserved)
     except UsageError as error:
-        section.problems.add(section.key_place(name), error.what, error.remedy)
+        section.key_fault(name, error.what, error.remedy)
         return False
     return True
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 
-from seriatim.errors import SeriatimError
 from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.runtime.pipelines.progress import Again, Tell
 from seriatim.runtime.stop_signal import Stop
@@ -32,7 +31,7 @@ class Attempts:
         error = cause_of(failure)
         cause = healing(error, str(failure.__cause__ or failure)) if self._lives() else None
         if cause is None:
-            raise error from _cause(failure, error)
+            raise error from (failure.__cause__ if failure is error else failure)
         if self._made == len(WAITS_S):
             text = f"{error.what}; tried {self._made + 1} times without getting on"
             raise type(error)(text, where=error.where, remedy=error.remedy) from failure
@@ -44,7 +43,3 @@ class Attempts:
         while not self._stop.requested and (left := until - monotonic()) > 0:
             self._stop.wait(left)
         return not self._stop.requested
-
-
-def _cause(failure: BaseException, error: SeriatimError) -> BaseException | None:
-    return failure.__cause__ if failure is error else failure

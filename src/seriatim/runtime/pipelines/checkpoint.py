@@ -35,7 +35,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,9 +59,9 @@ from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.pipeline_place import LAYOUT, check_layout, log_position
 from seriatim.spark.deliver.layout import DepartedQueue
 from seriatim.spark.deliver.outbox import folder_name, kept_in
-from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.front.chosen import why_apart
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from seriatim.spark.state.checkpoint_files import numbers_in, sync_folder, write_synced, writing
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import BY_KEY, identity
 from seriatim.spark.state.state_layout import StateLayout
@@ -87,8 +87,6 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The properties of a checkpoint that are fixed from its first start on."""
-
     #: A unique id, also different from earlier checkpoints in the same folder.
     id: str
     buckets: int
@@ -173,34 +171,27 @@ class Checkpoint:
 
     def last_begun(self) -> int:
         """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
-        return max(self._batches("offsets"), default=-1)
+        return max(numbers_in(self.query / "offsets"), default=-1)
 
     def last_committed(self) -> int:
         """The id of the last batch that Spark has committed here; -1 before the first."""
-        return max(self._batches("commits"), default=-1)
+        return max(numbers_in(self.query / "commits"), default=-1)
 
     def in_flight(self) -> bool:
         """Whether a batch was begun and not committed."""
         last = self.last_begun()
         return last >= 0 and not (self.query / "commits" / str(last)).exists()
 
-    def _batches(self, log: str) -> list[int]:
-        """The batches in a log of Spark, in order."""
-        folder = self.query / log
-        return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.exists() else []
-
     def _check_logs(self) -> None:
         """Refuse logs whose last batches, from which Spark continues, can't be read."""
-        for number in self._batches("offsets")[-2:]:
-            file = self.query / "offsets" / str(number)
-            if not _is_log(file.read_bytes(), least=1):
-                remedy = "restore it from a backup, or give the pipeline a new checkpoint"
-                raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
-        for number in self._batches("commits")[-1:]:
-            file = self.query / "commits" / str(number)
-            if not _is_log(file.read_bytes(), least=0):
-                remedy = f"restore it from a backup, or delete it: then Spark takes batch {number} as not committed"
-                raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
+        for log, last, least in (("offsets", 2, 1), ("commits", 1, 0)):
+            for number in numbers_in(self.query / log)[-last:]:
+                file = self.query / log / str(number)
+                if not _is_log(file.read_bytes(), least=least):
+                    other = f"delete it: then Spark takes batch {number} as not committed"
+                    other = "give the pipeline a new checkpoint" if log == "offsets" else other
+                    remedy = f"restore it from a backup, or {other}"
+                    raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
         """Return the pipeline under which the unfinished batch was begun, if its declaration, or the way of its tickets, has changed since.
@@ -211,7 +202,7 @@ class Checkpoint:
         file, now = self.root / "declaration.yaml", pipeline.source_file
         if file.exists() and now is not None and file.read_bytes() != now.read_bytes():
             return load(file, original=now)
-        return pipeline if self._found(self.root / "pipeline.json")[1].by_counts != _by_counts(pipeline) else None
+        return pipeline if self._found()[1].by_counts != _by_counts(pipeline) else None
 
     def remember(
         self,
@@ -224,45 +215,48 @@ class Checkpoint:
         """Note the declaration under which batches are begun from now on. A pipeline without a file has none to note. `positions` finds the
         positions of tickets, if they are given in another way from now on.
         """
-        file = self.root / "pipeline.json"
-        manifest, known = self._found(file)
+        manifest, known = self._found()
         self._refuse(manifest, known, pipeline, abandon)
         noted = self._noted(manifest, pipeline, abandon, begin)
         if known.by_counts != _by_counts(pipeline):
             following = dict(positions()) if self.last_begun() >= 0 else {}
             noted[_STAMPED] = {"by_counts": _by_counts(pipeline), "following": following}
         if noted != manifest:
-            write_synced(file, json.dumps(noted, indent=2).encode())
+            self._write(noted)
         if pipeline.source_file is not None:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
-        return self._found(file)[1]
+        return self._found()[1]
+
+    @property
+    def _manifest(self) -> Path:
+        return self.root / "pipeline.json"
+
+    def _write(self, manifest: Mapping[str, Any]) -> None:
+        write_synced(self._manifest, json.dumps(manifest, indent=2).encode())
 
     def note_wake(self, number: int) -> None:
         """Note the entry of the control log that makes all buckets read the state of a move, if there is one."""
-        file = self.root / "pipeline.json"
-        content = json.loads(file.read_bytes())
+        content = json.loads(self._manifest.read_bytes())
         if content.get(_MOVED_STATE):
             content[_MOVED_STATE]["entry"] = number
-            write_synced(file, json.dumps(content, indent=2).encode())
+            self._write(content)
 
     def _forget_moved(self) -> None:
         """Delete the state of a move when all buckets have read it."""
-        file = self.root / "pipeline.json"
-        content = json.loads(file.read_bytes())
+        content = json.loads(self._manifest.read_bytes())
         moved = content.get(_MOVED_STATE)
         if moved and moved.get("entry") and log_position(self.query, done=True) >= moved["entry"]:
-            write_synced(file, json.dumps({**content, _MOVED_STATE: None}, indent=2).encode())
+            self._write({**content, _MOVED_STATE: None})
             shutil.rmtree(self.root / moved["folder"], ignore_errors=True)
 
     def note_move(self, pipeline: Pipeline, buckets: int, folder: str) -> None:
         """Note another number of buckets, whose state lies in a folder of the checkpoint."""
-        file = self.root / "pipeline.json"
-        content = json.loads(file.read_bytes())
+        content = json.loads(self._manifest.read_bytes())
         histories = {name: {**history, "first_numbers": None} for name, history in _histories(content).items()}
         stamped = content.get(_STAMP_BUCKETS) or content["buckets"]
         noted = {**content, "buckets": buckets, _SPREAD: BY_KEY, _STAMP_BUCKETS: stamped, _DESTINATIONS: histories}
         noted[_MOVED_STATE] = {"folder": folder, "buckets": content["buckets"]} if folder else None
-        write_synced(file, json.dumps(noted, indent=2).encode())
+        self._write(noted)
 
     def _noted(
         self,
@@ -312,12 +306,9 @@ class Checkpoint:
         """Lock the checkpoint while the block runs; yields the open lock file. Spark's process inherits it. So if this process was killed
         and Spark has not ended yet, the next run waits for that end instead of writing at the same time.
         """
-        try:
+        with writing("the checkpoint", self.root):
             self.root.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            problem = f"the checkpoint can't be written: {error.strerror}"
-            raise EnvironmentProblem(problem, where=str(self.root)) from error
         try:
             self._lock(lock)
             os.ftruncate(lock, 0)
@@ -354,23 +345,17 @@ class Checkpoint:
         while True:
             known = [int(file.suffix[1:]) for file in self.root.glob("fence.*") if file.suffix[1:].isdecimal()]
             fence = max([time.time_ns() // 1_000_000, *(fence_ + 1 for fence_ in known)])
-            try:
+            with writing("the checkpoint", self.root), suppress(FileExistsError):
                 os.close(os.open(self.root / f"fence.{fence}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
-            except FileExistsError:
-                continue
-            except OSError as error:
-                problem = f"the checkpoint can't be written: {error.strerror}"
-                raise EnvironmentProblem(problem, where=str(self.root)) from error
-            sync_folder(self.root)
-            for fence_ in known:
-                (self.root / f"fence.{fence_}").unlink(missing_ok=True)
-            return fence
+                sync_folder(self.root)
+                for fence_ in known:
+                    (self.root / f"fence.{fence_}").unlink(missing_ok=True)
+                return fence
 
     def identify(self, pipeline: Pipeline, splitting: Mapping[str, str], *, abandon: Collection[str] = ()) -> Identity:
         """The identity of this checkpoint, made at the first start; later the pipeline is compared with it."""
-        file = self.root / "pipeline.json"
-        _check_abandoned(abandon, pipeline, _histories(json.loads(file.read_bytes())) if _is_json(file) else {})
-        if not file.exists():
+        _check_abandoned(abandon, pipeline, self._destinations())
+        if not self._manifest.exists():
             if self.query.exists():
                 problem = "the checkpoint doesn't say of which pipeline it is"
                 remedy = "restore its pipeline.json, or start in a new folder"
@@ -380,21 +365,28 @@ class Checkpoint:
             content[_CLAIMS] = _claims(pipeline)
             content[_STAMPED] = {"by_counts": _by_counts(pipeline), "following": {}}
             content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
-            write_synced(file, json.dumps(content, indent=2).encode())
-            return self._found(file)[1]
-        manifest, known = self._found(file)
+            self._write(content)
+            return self._found()[1]
+        manifest, known = self._found()
         if known.moved is not None:
             self._forget_moved()
-            manifest, known = self._found(file)
+            manifest, known = self._found()
         # The effects of a begun batch are known when it is finished; `remember` checks again.
         self._refuse(manifest, known, pipeline, manifest["queues"] if self.in_flight() else abandon)
         self._check_logs()
         check_spark_logs(self.query)
         return known
 
-    def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
+    def _destinations(self) -> Collection[str]:
+        """The names of all destinations that the checkpoint has had; none: its file is missing or damaged."""
         try:
-            content = json.loads(file.read_bytes())
+            return list(json.loads(self._manifest.read_bytes())[_DESTINATIONS])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ()
+
+    def _found(self) -> tuple[dict[str, Any], Identity]:
+        try:
+            content = json.loads(self._manifest.read_bytes())
             check_layout(content["layout"], self.root, is_cut_by_key=content.get(_SPREAD) == BY_KEY)
             known = Identity(
                 *_known(content),
@@ -408,7 +400,7 @@ class Checkpoint:
                 is_woken=bool(content.get(_MOVED_STATE) and content[_MOVED_STATE].get("entry")),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+            raise CheckpointMismatch("the file is damaged", where=str(self._manifest), remedy="restore it") from error
         return content, known
 
     def _history(self, manifest: Mapping[str, Any]) -> DestinationHistory:
@@ -437,7 +429,7 @@ class Checkpoint:
 
     def check_as_it_is(self, pipeline: Pipeline) -> Identity:
         """Return the identity of a checkpoint whose state is read with a declaration."""
-        manifest, known = self._found(self.root / "pipeline.json")
+        manifest, known = self._found()
         pipeline = replace(pipeline, buckets=known.buckets)
         self._refuse(manifest, known, pipeline, ())
         for change in self._other_destinations(manifest, pipeline):
@@ -452,10 +444,9 @@ class Checkpoint:
         """Return the changes of a start with this declaration: first those that would be refused, then those that count from the next batch
         on. Nothing is written, and the checkpoint isn't locked.
         """
-        file = self.root / "pipeline.json"
-        if not file.exists():
+        if not self._manifest.exists():
             return []
-        manifest, known = self._found(file)
+        manifest, known = self._found()
         changes = list(self._refused(manifest, known, pipeline))
         changes += [change for change in self._other_destinations(manifest, pipeline) if change.effect != "refused"]
         former = self.declared(pipeline)
@@ -469,7 +460,6 @@ class Checkpoint:
     def _refused(
         self, manifest: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str] = ()
     ) -> Iterator[Change]:
-        """The changes with which the pipeline doesn't start."""
         yield from (change for change in self._other_facts(manifest, known, pipeline) if change.effect == "refused")
         yield from (
             change for change in self._other_destinations(manifest, pipeline, abandon) if change.effect == "refused"
@@ -592,14 +582,6 @@ def _check_abandoned(names: Collection[str], pipeline: Pipeline, known: Collecti
             raise UsageError(problem, where="--abandon", remedy="take it out of the file, or leave out --abandon")
         if name not in known:
             raise NotFound(f"the checkpoint has no destination {name!r}", where="--abandon", remedy=likely(name, known))
-
-
-def _is_json(file: Path) -> bool:
-    try:
-        content = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and isinstance(content.get(_DESTINATIONS), dict)
 
 
 def _ordered(queue: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from seriatim.runtime.pipelines.progress import Report, RunSummary, Tell
 from seriatim.runtime.pipelines.run import run
 from seriatim.spark.control.pipeline_place import PipelinePlace
 from seriatim.spark.resequence.groups_in_state import groups_in_state
-from seriatim.spark.state.synced_files import write_synced
+from seriatim.spark.state.checkpoint_files import write_synced, writing
 
 #: How long a caller waits for a run by default. A run cancels its batch before that.
 PATIENCE_S = 600.0
@@ -33,11 +33,8 @@ def stop(place: PipelinePlace, *, patience: float = PATIENCE_S) -> bool:
     if not place.is_running():
         return False
     request = place.root / "stop"
-    try:
+    with writing("the checkpoint", place.root):
         write_synced(request, b"")
-    except OSError as error:
-        problem = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(problem, where=str(place.root)) from error
     deadline, pause = time.monotonic() + patience, Pause()
     while place.is_running():
         if time.monotonic() > deadline:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +137,6 @@ class PipelineLease(threading.Thread):
             LOG.warning("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=error)
 
     def run(self) -> None:
-        """Renew the lease, or ask for it, until it is ended."""
         while not self._ended.wait(self._lease_s / _RENEWALS if self.held() is not None else self.look_s):
             self._ask_patiently()
 
@@ -155,23 +153,25 @@ class PipelineLease(threading.Thread):
             with self._lock:
                 if self._claim is claim:  # a delivery may have found that it is lost
                     self._until = max(self._until, asked_at + self._lease_s)
-            self._tell(self._as_active(None))
+            self._tell(self._as_active())
             return
         asked_at = self._clock()
         answer = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
         if isinstance(answer, PipelineClaim):
             with self._lock:
                 self._claim, self._until = answer, asked_at + self._lease_s
-            self._tell(self._as_active(None))
+            self._tell(self._as_active())
             return
         self._lose(claim)
         self._tell(self._as_passive(answer))
 
-    def _as_active(self, until: datetime | None) -> LeaseState:
-        return LeaseState("active", self._region, self._region, self._holder, _text(until))
+    def _as_active(self) -> LeaseState:
+        return LeaseState("active", self._region, self._region, self._holder)
 
     def _as_passive(self, view: PipelineView) -> LeaseState:
-        return LeaseState("passive", self._region, view.region, view.holder, _text(view.lease_until))
+        until = view.lease_until
+        text = None if until is None else until.replace(microsecond=0).isoformat().replace("+00:00", "Z")
+        return LeaseState("passive", self._region, view.region, view.holder, text)
 
     def _tell(self, state: LeaseState) -> None:
         former, self.state = self.state, state
@@ -213,7 +213,7 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
     }
     patience = max(1.0, min(_PATIENCE_S, place.lease_s / 2))
     with Journal.open(
-        place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=_connections(pipeline), patience=patience
+        place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1 + min(8, len(pipeline.route)), patience=patience
     ) as journal:
         lease = PipelineLease(journal, pipeline.name, place, tables, lambda state: state.keep(checkpoint))
         lease.begin()
@@ -221,11 +221,3 @@ def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | Non
             yield lease
         finally:
             lease.end()
-
-
-def _connections(pipeline: Pipeline) -> int:
-    return 1 + min(8, len(pipeline.route))
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.replace(microsecond=0).isoformat().replace("+00:00", "Z")

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from seriatim.errors import shown
-from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Type, ValueKind, type_from
+from seriatim.kernel.filters.filter import Type, ValueKind, type_from
 from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import NumberReader, Read
@@ -29,23 +29,12 @@ from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, con
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.files.where import OF_PIPELINES
 from seriatim.pipeline.filters.syntax import parsed
+from seriatim.pipeline.types.properties import PARTS
 from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
 from seriatim.spark.resequence.resubmitted import as_plain
-
-#: The columns of every message besides its properties, with their types in filters; None: filters can't name it.
-_OWN: Mapping[str, Type | None] = {
-    "message_id": STRING,
-    "type": STRING,
-    "location": STRING,
-    "received_at": TIMESTAMP,
-    "parent_id": STRING,
-    "part": LONG,
-    "parts": LONG,
-    "ticket": LONG,
-    "epoch": LONG,
-}
 
 
 class PutBackRefusal(Exception):
@@ -88,8 +77,8 @@ class Passage:
         self._entries = {entry.title: entry for entry in pipeline.receive}
         self._readers: dict[str, Reread | None] = {}
         self._kinds = _kinds(pipeline)
-        self._types = {name: type_from(kind) for name, kind in self._kinds.items()}
-        self._types = {**{name: kind for name, kind in _OWN.items() if kind is not None}, **self._types}
+        kinds = {**OF_PIPELINES, **PARTS, **self._kinds}
+        self._types = {name: type_from(kind) for name, kind in kinds.items()}
         self._filters: dict[str, Function] = {}
 
     def ways(self, requests: Sequence[Request]) -> list[list[Entry | PutBackRefusal]]:
@@ -121,7 +110,7 @@ class Passage:
         wanted: dict[str, dict[int, dict[str, Any]]] = {route.queue.name: {} for route in self._pipeline.route}
         for place, message in messages.items():
             only = requests[place].only
-            names = [route.queue.name for route in self._pipeline.route if self._is_for(route, message)]
+            names = [route.queue.name for route in self._pipeline.route if self._says(route.where, message) is True]
             for name in names:
                 if only in (None, name):
                     wanted[name][place] = message
@@ -205,9 +194,6 @@ class Passage:
                 del done[place]
                 ways[place].append(PutBackRefusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
         return done
-
-    def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
-        return self._says(destination.where, message) is True
 
     def _says(self, text: str, message: Mapping[str, Any]) -> Any:
         if text not in self._filters:

@@ -38,7 +38,6 @@ class ProgressEvents:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread, if it runs."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join()

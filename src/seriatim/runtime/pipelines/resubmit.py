@@ -22,15 +22,17 @@ from pathlib import Path
 from threading import Event as Pause
 from typing import Any
 
-from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
+from seriatim.pipeline.types.properties import PARTS
 from seriatim.runtime.pipelines.passage import Passage, PutBackRefusal, Request
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Command, CommandResult
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace
+from seriatim.spark.state.checkpoint_files import writing
 
 #: The dispositions of messages that are put back unless the caller says which.
 USUAL = ("late", "invalid", "rejected")
@@ -40,18 +42,7 @@ _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
 LARGEST_BODY = 64 * 2**20
 _LOOK_S = 0.1
 #: The fields of a line that can't be changed: they identify the message, and have its pipeline's decision.
-_FIXED = (
-    "destination",
-    "disposition",
-    "reason",
-    "message_id",
-    "location",
-    "ticket",
-    "parent_id",
-    "part",
-    "parts",
-    "incarnation",
-)
+_FIXED = ("destination", "disposition", "reason", "message_id", "location", "ticket", *PARTS, "incarnation")
 _DERIVED = ("group", "sequence")
 _BODIES = ("body", "body_base64")
 _MOST_TOLD = 10
@@ -234,11 +225,8 @@ def _written(
 @contextmanager
 def _alone(place: PipelinePlace) -> Iterator[None]:
     """Let one caller at a time look for written commands, and write the rest."""
-    try:
+    with writing("the checkpoint", place.root):
         lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        problem = f"the checkpoint can't be written: {error.strerror}"
-        raise EnvironmentProblem(problem, where=str(place.root)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -247,7 +235,6 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
 
 
 def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, CommandResult], set[str]]:
-    """Return the existing answers, and the commands that wait for one."""
     # First the waiting commands: the answers that arrive meanwhile are found next.
     queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
     answered = {

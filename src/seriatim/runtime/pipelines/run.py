@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from seriatim.errors import EnvironmentProblem, QueryFailed, SeriatimError
-from seriatim.pipeline.declared.pipeline import Destination, Pipeline
+from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.pipelines.answers import keeping
@@ -99,7 +98,10 @@ def run(
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
         checkpoint.stop_request.unlink(missing_ok=True)  # it was meant for an earlier run
-        identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
+        given = {**pipeline.spark, **(conf or {})}
+        identity = checkpoint.identify(
+            pipeline, {name: given.get(name, value) for name, value in SPLITTING.items()}, abandon=abandon
+        )
         checkpoint.check_logs(identity)
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
@@ -107,7 +109,8 @@ def run(
         if identity.moved is not None and not identity.is_woken:
             tally.gather(bucket_ids(identity.buckets)[0])
         watch = _Watch(pipeline, checkpoint, tally, stop=stop, report=progress, tell=tell, looked=looked)
-        settings = _settings(pipeline, identity, conf or {})
+        # The checkpoint's first settings win: otherwise rows would get other names in the middle of a batch.
+        settings = {"spark.app.name": pipeline.name, **given, **identity.splitting}
         # Spark takes SIGINT when it starts, so it is taken back afterwards.
         with (
             pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
@@ -133,7 +136,7 @@ def run(
             identity = checkpoint.remember(
                 pipeline,
                 abandon=abandon,
-                begin=partial(_keep_first_numbers, session, identity),
+                begin=partial(keep_first_numbers_of, session, identity.layout),
                 positions=partial(_positions, session, checkpoint),
             )
             # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
@@ -158,19 +161,6 @@ def run(
             if ended is not None:
                 ended(session)
         return watch.summary(ending, query.waiting())
-
-
-def _chosen(defaults: Mapping[str, str], *options: Mapping[str, str]) -> dict[str, str]:
-    chosen = dict(defaults)
-    for settings in options:
-        chosen |= {name: value for name, value in settings.items() if name in defaults}
-    return chosen
-
-
-def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -> dict[str, str]:
-    settings = {"spark.app.name": pipeline.name}
-    # The checkpoint's first settings win: otherwise rows would get other names in the middle of a batch.
-    return {**settings, **pipeline.spark, **conf, **identity.splitting}
 
 
 @contextmanager
@@ -262,10 +252,6 @@ def _start(
 def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
     aside, unrouted = pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted
     return Folders(aside, unrouted, checkpoint.waiting)
-
-
-def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
-    keep_first_numbers_of(session, destination, identity.layout, folder)
 
 
 def _positions(session: Any, checkpoint: Checkpoint) -> Mapping[str, int]:
@@ -479,22 +465,23 @@ class _Watch:
 
     def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
         """Account for a trigger; return whether it ran a micro-batch."""
-        self._make_up(event["batchId"])
+        batch, behind = event["batchId"], behind_in(event)
+        self._make_up(batch)
         if not has_run(event):
             return False
-        standing = self._tally.after(event["batchId"])
+        standing = self._tally.after(batch)
         if standing is None or standing is self._standing:
             return False
         before, self._standing = self._standing or self._tally.opening, standing
-        self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
-        self._skipped += self._tally.skipped_through(event["batchId"])
+        self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(batch)])
+        self._skipped += self._tally.skipped_through(batch)
         arrived = {**dict.fromkeys(self._arrived, 0), **arrived_in(event, self._pipeline)}
         self._arrived = {name: rows + arrived[name] for name, rows in self._arrived.items()}
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
         released = sum(account.released for account in accounts)
-        self._pace = self._pace.after(time.time(), received, released, behind_in(event))
+        self._pace = self._pace.after(time.time(), received, released, behind)
         self._pace.keep(self._checkpoint.root)
         if routing == Routing() and not any(
             account.arrived or account.released or account.set_aside for account in accounts
@@ -505,22 +492,10 @@ class _Watch:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
             rows = rows_read(event)
             rate = rows / seconds if seconds else 0.0
-            tasks = [task for task in self._tally.tasks(event["batchId"]) if task]
+            tasks = [task for task in self._tally.tasks(batch) if task]
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
-            self._report(
-                Progress(
-                    event["batchId"],
-                    seconds,
-                    rows,
-                    rate,
-                    accounts,
-                    standing.holes(),
-                    routing,
-                    sink.waiting(),
-                    spread,
-                    behind_in(event),
-                )
-            )
+            holes, waiting = standing.holes(), sink.waiting()
+            self._report(Progress(batch, seconds, rows, rate, accounts, holes, routing, waiting, spread, behind))
         return True
 
     def _make_up(self, batch: int) -> None:
@@ -581,17 +556,11 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
     def made(disposition: str) -> int:
         return now.count(name, disposition) - before.count(name, disposition)
 
+    decided = ("released", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
     return Account(
         name,
         held_before=before.held(name),
         arrived=arrived + made(PUT_BACK),
-        released=made("released"),
         held=now.held(name),
-        late=made("late"),
-        duplicate=made("duplicate"),
-        invalid=made("invalid"),
-        rejected=made("rejected"),
-        dead=made("dead"),
-        void=made("void"),
-        copy=made("copy"),
+        **{disposition: made(disposition) for disposition in decided},
     )

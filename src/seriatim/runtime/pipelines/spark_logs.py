@@ -7,11 +7,11 @@ that is missing lets new files pass unread. So the batches with which a run begi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.spark.receive.noted_files import log_offsets
+from seriatim.spark.state.checkpoint_files import numbers_in
 
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 _TIME = "batchTimestampMs"
@@ -19,7 +19,7 @@ _TIME = "batchTimestampMs"
 
 def check_spark_logs(query: Path) -> None:
     """Refuse logs that don't belong together."""
-    offsets, commits = _numbers(query / "offsets"), _numbers(query / "commits")
+    offsets, commits = numbers_in(query / "offsets"), numbers_in(query / "commits")
     if not offsets and not commits:
         return
     _check_metadata(query / "metadata")
@@ -36,8 +36,9 @@ def check_spark_logs(query: Path) -> None:
         if copies:
             problem = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
             raise CheckpointMismatch(problem, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
-        for place, log in _files_read(query / "offsets" / str(number)):
-            _check_source(query / "sources" / str(place), log)
+        for place, log in log_offsets(query, number).items():
+            if log >= 0:
+                _check_source(query / "sources" / str(place), log)
 
 
 def _check_metadata(file: Path) -> None:
@@ -71,22 +72,9 @@ def _check_source(folder: Path, log: int) -> None:
         raise CheckpointMismatch(problem, where=str(file), remedy=_REMEDY)
 
 
-def _numbers(folder: Path) -> list[int]:
-    """The numbers of a log's files, in order."""
-    return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.is_dir() else []
-
-
 def _time_of(file: Path) -> int | None:
     """Return when a batch began; None: the file doesn't have it."""
     try:
         return int(json.loads(file.read_text(encoding="utf-8").splitlines()[1])[_TIME])
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return None
-
-
-def _files_read(file: Path) -> Iterator[tuple[int, int]]:
-    """The places of the sources of files in a batch, and how far each has read."""
-    for place, line in enumerate(file.read_text(encoding="utf-8").splitlines()[2:]):
-        content: Any = json.loads(line) if line.startswith("{") else None
-        if isinstance(content, dict) and content.keys() == {"logOffset"} and content["logOffset"] >= 0:
-            yield place, int(content["logOffset"])

@@ -1,8 +1,7 @@
 """The changes that a start may make: a declaration compared with the first one of its checkpoint.
 
 The table is in `docs/reference/pipeline-file.md`. The parameters by which the state was written stay: the next batch would judge new
-numbers
-by an old state. All others count from the next batch on; held messages keep their columns.
+numbers by an old state. All others count from the next batch on; held messages keep their columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Spark's state files in a checkpoint: find the damaged or missing one, where a query failed and Spark doesn't name it.
 
 Only the files that the next batch loads are checked: the last snapshot of each part of the state, and the changes after it. A file with the
-right
-length and wrong content isn't noticed here; RocksDB notices it.
+right length and wrong content isn't noticed here; RocksDB notices it.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.spark.state.checkpoint_files import numbers_in
 
 _REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 #: The words of Spark's errors for a state that it can't load.
@@ -44,7 +44,7 @@ def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
 
 def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
     """Yield damaged and missing files, each with its problem; `parts`: also among the parts of the state itself."""
-    version = max(_numbers(query / "commits"), default=-1) + 1
+    version = max(numbers_in(query / "commits"), default=-1) + 1
     for operator in sorted((query / "state").iterdir()) if (query / "state").is_dir() else ():
         yield from _metadata(operator)
         for part in sorted(operator.iterdir()) if parts else ():
@@ -55,7 +55,7 @@ def _damaged(query: Path, *, parts: bool) -> Iterator[tuple[Path, str]]:
 def _metadata(operator: Path) -> Iterator[tuple[Path, str]]:
     """Yield the last file with an operator's identity, and the files with the form of its state."""
     folder = operator / "_metadata" / "v2"
-    last = max(_numbers(folder), default=None)
+    last = max(numbers_in(folder), default=None)
     if last is not None and not _is_metadata((folder / str(last)).read_text(encoding="utf-8", errors="replace")):
         yield folder / str(last), "is damaged"
     for file in sorted((operator / "_stateSchema").rglob("*")):
@@ -151,11 +151,6 @@ def _versions(part: Path, suffix: str) -> Iterator[tuple[int, Path]]:
         number = file.name.removesuffix(suffix).partition("_")[0]
         if file.name.endswith(suffix) and number.isdecimal():
             yield int(number), file
-
-
-def _numbers(folder: Path) -> Iterator[int]:
-    if folder.is_dir():
-        yield from (int(file.name) for file in folder.iterdir() if file.name.isdecimal())
 
 
 def _is_json(text: str) -> bool:

@@ -17,10 +17,10 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
-from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
 from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
+from seriatim.spark.state.checkpoint_files import write_synced
 
 #: The key among the counts of dispositions for messages that operators have put back: they arrived once more.
 PUT_BACK = "put_back"
@@ -28,8 +28,6 @@ PUT_BACK = "put_back"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The counts after a batch."""
-
     batch: int = -1
     #: The numbers of messages decided so far, by destination and disposition, and of those that were put back.
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -44,11 +42,9 @@ class Standing:
         return sum(report.get("held", {}).get(destination, 0) for report in self.reports.values())
 
     def holes(self) -> int:
-        """The number of open holes, over all destinations."""
         return sum(sum(report.get("holes", {}).values()) for report in self.reports.values())
 
     def held_groups(self) -> int:
-        """Groups that hold messages, over all destinations."""
         return sum(sum(report.get("held_groups", {}).values()) for report in self.reports.values())
 
     def longest(self) -> tuple[HeldGroup, ...]:
@@ -199,7 +195,6 @@ def _plain(standing: Standing) -> dict[str, object]:
 
 
 def _read(file: Path) -> tuple[Standing, Standing]:
-    """Read the present counts, and the ones before."""
     try:
         content = json.loads(file.read_bytes())
         return Standing(**content["standing"]), Standing(**content["before"])

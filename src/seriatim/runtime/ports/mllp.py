@@ -356,7 +356,6 @@ class _Connection(asyncio.Protocol):
         self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         self._transport = transport  # type: ignore[assignment]
         self._visitor.close, self._visitor.state = self.leave, ConnectionState.IDLE
         self._listener.connections.add(self)
@@ -379,12 +378,10 @@ class _Connection(asyncio.Protocol):
         return self._transport.get_extra_info("ssl_object") is None  # TLS knows no half
 
     def leave(self) -> None:
-        """Close it now."""
         self._is_over = True
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Hand on the messages that are complete now."""
         if self._is_over:
             return
         now, frames, problem = time.monotonic(), list[_Frame](), None
@@ -448,7 +445,6 @@ class _Connection(asyncio.Protocol):
         self._count()
 
     def resume_writing(self) -> None:
-        """It does."""
         self._visitor.is_unread = False
         if self._unread is not None:
             self._unread.cancel()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seriatim.pipeline.text.document import Language
-from seriatim.pipeline.text.one_of import given, one_of, texts
+from seriatim.pipeline.text.one_of import given, later, one_of, texts
 from seriatim.pipeline.text.section import Section
 from seriatim.runtime.ports.source import Source
 
@@ -15,7 +15,6 @@ _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 
 def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
-    """Parse the text of a port, and return its source."""
     kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq, "kafka": _kafka}
     return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
 
@@ -27,37 +26,19 @@ def _mllp(entry: Section, _: Section) -> Callable[[], Source]:
         silent=entry.duration_s("silent"), patience=entry.duration_s("patience"),
         **{name: entry.text(name) for name in ("certificate", "key", "authority")},
     )  # fmt: skip
-
-    def make() -> Source:
-        from seriatim.runtime.ports.mllp import MllpSource  # noqa: PLC0415 -- what listens, when it is needed
-
-        return MllpSource(listen or "", **values)
-
-    return make
+    return later("seriatim.runtime.ports.mllp", "MllpSource", listen or "", **values)
 
 
 def _rabbitmq(entry: Section, _: Section) -> Callable[[], Source]:
     url, queue = entry.text("url", required=True), entry.text("queue", required=True)
     values = _common(entry) | given(prefetch=entry.whole("prefetch", 1, 65_535))
-
-    def make() -> Source:
-        from seriatim.runtime.ports.rabbitmq import RabbitmqSource  # noqa: PLC0415 -- of the extra
-
-        return RabbitmqSource(url or "", queue or "", **values)
-
-    return make
+    return later("seriatim.runtime.ports.rabbitmq", "RabbitmqSource", url or "", queue or "", **values)
 
 
 def _kafka(entry: Section, _: Section) -> Callable[[], Source]:
     servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
     values = _common(entry) | given(start=entry.text("start"), options=texts(entry, "options"))
-
-    def make() -> Source:
-        from seriatim.runtime.ports.kafka import KafkaSource  # noqa: PLC0415 -- of the extra
-
-        return KafkaSource(servers or "", topic or "", **values)
-
-    return make
+    return later("seriatim.runtime.ports.kafka", "KafkaSource", servers or "", topic or "", **values)
 
 
 def _common(entry: Section) -> dict[str, Any]:

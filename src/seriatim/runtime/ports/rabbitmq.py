@@ -93,7 +93,6 @@ class RabbitmqSource(Source):
         self._told: set[str] = set()
 
     def partitions(self) -> Sequence[str]:
-        """It has one, the queue."""
         return (self._queue,)
 
     def begin(self, partition: str, position: Any) -> None:
@@ -117,13 +116,11 @@ class RabbitmqSource(Source):
             return self._reader.take(most, wait_s)
 
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
-        """Acknowledge messages, and all before them."""
         with self._reached():
             if self._reader is not None:
                 self._reader.acknowledge(outcomes[-1].taken.handle)
 
     def go_on(self, partition: str) -> None:
-        """Consume again."""
         if self._reader is None:
             self.begin(partition, None)
 
@@ -226,7 +223,6 @@ class _Reader:
             return found
 
     def acknowledge(self, tag: int) -> None:
-        """Acknowledge a message, and all before it."""
         self._connection.add_callback_threadsafe(partial(self._channel.basic_ack, tag, multiple=True))
 
     def close(self) -> None:

@@ -114,7 +114,6 @@ class LinkServer:
             pass  # the peer repeats unanswered requests
 
     async def _key_of(self, visitor: Visitor) -> bytes:
-        """Return the key of a peer, which is known from its first request on."""
         if (found := visitor.notes.get("key")) is not None:
             return bytes(found)
         assert visitor.tls is not None  # noqa: S101 -- there is no other way in

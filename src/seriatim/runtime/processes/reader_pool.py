@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
@@ -28,25 +29,12 @@ _SETTLED_S = 10.0
 
 
 class ReaderPool:
-    def __init__(
-        self,
-        box: MessageBox,
-        queue: str,
-        limits: Limits,
-        *,
-        folders: Sequence[str],
-        faults: FaultKinds,
-        log_level: str = "INFO",
-        log_format: str = "text",
-    ) -> None:
-        self._box = box
+    def __init__(self, box: MessageBox, queue: str, *, limits: Limits, faults: FaultKinds, **supervised: Any) -> None:
         self._queue = queue
+        self._supervisor = partial(Supervisor, box, [queue], is_reader=True, **supervised)
         self._limits = replace(limits, workers=1)
-        self._folders = folders
         #: Besides those of the activation.
         self._faults = faults
-        self._log_level = log_level
-        self._log_format = log_format
         #: The measures of readers that have ended.
         self._measured = Snapshot()
         self._measuring = threading.Lock()
@@ -128,13 +116,11 @@ class ReaderPool:
                     orders.pace.turn_limit,
                 ),
             )  # fmt: skip
-            supervisor = Supervisor(
-                self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
-                limits=limits, port=orders.port, is_reader=True,
+            supervisor = self._supervisor(
+                handler=orders.handler, processes=here, run_as=orders.run_as, limits=limits, port=orders.port,
                 faults=FaultKinds(
                     (*orders.faults.transient, *self._faults.transient), (*orders.faults.business, *self._faults.business)
                 ),
-                log_level=self._log_level, log_format=self._log_format,
             )  # fmt: skip
         except SeriatimError as error:
             self._rest(error, now)
@@ -169,8 +155,6 @@ class ReaderPool:
 
 
 class _Work:
-    """A supervisor that runs in a thread."""
-
     def __init__(self, supervisor: Supervisor, began: float) -> None:
         self.supervisor = supervisor
         self.began = began

@@ -46,7 +46,6 @@ class Receiving:
         self._stop.request()
 
     def begin(self) -> None:
-        """Begin to take messages in, in threads."""
         for thread in self._threads:
             thread.start()
 

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import partial
 from typing import Protocol
 from uuid import uuid4
 
@@ -63,7 +64,6 @@ class ScheduleClock:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait for the publishing under way."""
         if self._thread is not None:
             self._thread.join(_END_S)
 
@@ -135,14 +135,11 @@ class Serve:
         self._box = box
         #: The only queues; empty: all that have an activation, including later ones.
         self._queues = frozenset(queues)
-        #: The limits of each reader; its activation overrides `workers` and `batch`.
-        self._limits = limits or Limits()
-        #: The folders of modules besides Python's own path; default: the current directory.
-        self._folders = folders
-        self._faults = faults or FaultKinds()
-        #: The least level of the readers' log: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
-        self._log_level = log_level
-        self._log_format = log_format
+        #: The limits are those of each reader; its activation overrides `workers` and `batch`.
+        self._pool_of = partial(
+            ReaderPool, box, limits=limits or Limits(), faults=faults or FaultKinds(), folders=folders, log_level=log_level,
+            log_format=log_format,
+        )  # fmt: skip
         #: They are started and closed here.
         self._doors = doors
         #: Whether there are readers, schedules and links; False: only doors, and a judge.
@@ -220,15 +217,7 @@ class Serve:
             numbered = {slot.queue_id: slot for slot in slots.look() if not self._queues or slot.queue in self._queues}
             for queue_id, slot in numbered.items():
                 if queue_id not in self._pools:
-                    self._pools[queue_id] = ReaderPool(
-                        self._box,
-                        slot.queue,
-                        self._limits,
-                        folders=self._folders,
-                        faults=self._faults,
-                        log_level=self._log_level,
-                        log_format=self._log_format,
-                    )
+                    self._pools[queue_id] = self._pool_of(slot.queue)
                 self._pools[queue_id].look(slot, slots)
             for queue_id in self._pools.keys() - numbered.keys():
                 self._let_go(queue_id, slots)

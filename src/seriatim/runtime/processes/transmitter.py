@@ -104,7 +104,6 @@ class TransmitterThread:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait until the present exchange is done."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join(_END_S)

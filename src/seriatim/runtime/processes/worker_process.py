@@ -83,7 +83,6 @@ class Orders:
 
 
 def work(orders: Orders) -> None:
-    """Work on all queues, each with its own threads."""
     scoreboard, page = Scoreboard.of(orders.scoreboard), MeasuresPage.of(orders.measures)
     threading.Thread(target=_beat, args=[scoreboard, page], name="seriatim-pulse", daemon=True).start()
     failed: list[BaseException] = []

@@ -62,7 +62,6 @@ class ClaimKeeper(threading.Thread):
 
     @contextmanager
     def keeping(self, held: HeldClaim) -> Iterator[None]:
-        """Renew the claim inside the block."""
         ident = held.claim.id if held.claim else ""
         with self._lock:
             self._held[ident] = held
@@ -115,7 +114,6 @@ class ClaimKeeper(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Renew, until it is ended."""
         threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
         while not self._ended.wait(self._heartbeat_s):
             try:

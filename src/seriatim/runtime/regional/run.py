@@ -1,8 +1,7 @@
 """Handle the messages of one session that the journal has given.
 
-Each is handled in a transaction of the journal's database, whose last statement completes it.
-Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are
-over.
+Each is handled in a transaction of the journal's database, whose last statement completes it. Their copies in the box are completed
+together at the end; if that fails, they are handed out again, and the journal says that they are over.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The messages that the handlers of a turn return are published together: one call for a run of messages.
 
 They are published before a handler uses the connection, and at the end of the turn. So everything that the handlers of a turn publish, and
-all
-their other writes, are in the order of their messages.
+all their other writes, are in the order of their messages.
 """
 
 from __future__ import annotations
@@ -28,8 +27,6 @@ class AnswersRefused(SeriatimError):
 
 
 class Answers:
-    """The answers of a turn that aren't published yet."""
-
     def __init__(self, session: Session, slot: Slot, until: float) -> None:
         self._session = session
         #: The worker's note of its messages in hand.

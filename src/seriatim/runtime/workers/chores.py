@@ -45,7 +45,6 @@ class Chores:
             self._begin(self._bulk_step)
 
     def end(self) -> None:
-        """Wait until the running step has ended."""
         self._ends.set()
         if self._thread is not None:
             self._thread.join(2 * _STEP_S)

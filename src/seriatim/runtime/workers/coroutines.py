@@ -123,7 +123,6 @@ class _ThreadCalls:
             self._calls.put(None)
 
     def make_all(self) -> None:
-        """Make the calls until the end."""
         while (call := self._calls.get()) is not None:
             call()
 

@@ -96,7 +96,6 @@ class Heartbeat:
                     forget(transaction, self.process.process_id)
 
     def _beat(self) -> float:
-        """Beat once; in how many seconds to do so again."""
         with self._lock:
             members = dict(self._members)
         answers: dict[str, WorkerOrders] = {}

@@ -1,9 +1,8 @@
 """Whether all threads of a process have found nothing to do: then a worker that runs until it is idle ends.
 
 Idle means that nothing can be handed out at this moment. A thread that finds nothing isn't done yet, because another thread's turn may
-publish,
-or release waiting messages: so each looks once more after every turn of any other. Messages that wait for a time (a retry, a delay), for a
-missing number, for an operator, or for another process, aren't waited for.
+publish, or release waiting messages: so each looks once more after every turn of any other. Messages that wait for a time (a retry, a
+delay), for a missing number, for an operator, or for another process, aren't waited for.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Callable
 
 
 class Idleness:
-    """The threads of one or more workers of a process."""
-
     def __init__(self, workers: int = 1) -> None:
         self._missing = workers
         self._changed = threading.Condition()
@@ -49,7 +46,6 @@ class Idleness:
             return self._turns
 
     def worked(self) -> None:
-        """A thread has done a turn."""
         with self._changed:
             self._turns += 1
             self._changed.notify_all()

@@ -36,5 +36,4 @@ class LateTurn:
 
     @property
     def since(self) -> float:
-        """The seconds since its begin."""
         return self.work.since + time.monotonic() - self._claimed_at

@@ -25,8 +25,6 @@ _LOOK_S = 1.0
 
 
 class LeaseKeeper(threading.Thread):
-    """The thread of a worker that renews leases, and a thread that watches it."""
-
     def __init__(self, box: MessageBox, queue: str, period_us: int, heartbeat_s: float) -> None:
         super().__init__(name="seriatim-keeper", daemon=True)
         #: The time after which a lease ends if it isn't renewed, microseconds.
@@ -42,7 +40,6 @@ class LeaseKeeper(threading.Thread):
 
     @contextmanager
     def keeping(self, lease: HeldLease) -> Iterator[None]:
-        """Renew the lease inside the block."""
         with self._lock:
             self._leases[lease.token] = lease
             self._seen[lease.token] = time.monotonic()
@@ -62,7 +59,6 @@ class LeaseKeeper(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        """Renew, until it is ended."""
         threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
         due = time.monotonic() + self._heartbeat_s
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s, max(due - time.monotonic(), 0.0))):
@@ -82,9 +78,15 @@ class LeaseKeeper(threading.Thread):
                 LOG.exception("leases_not_renewed", queue=self._queue, error=error)
 
     def _watch(self) -> None:
-        """Find leases that weren't renewed in time, whatever the heartbeat does."""
+        """Treat leases as lost when their time is over without an answer, whatever the heartbeat does; the database decides in the end."""
+        longest_s = self.period_us / 1e6
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
-            self._lose_unseen()
+            now = time.monotonic()
+            with self._lock:
+                over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
+            for lease in over:
+                if not lease.lost.is_set():
+                    self._tell(lease)
 
     def _renew(self) -> None:
         with self._lock:
@@ -102,15 +104,6 @@ class LeaseKeeper(threading.Thread):
                     continue
                 is_lost = token in self._leases and not lease.lost.is_set()
             if is_lost and not lease.is_ending:
-                self._tell(lease)
-
-    def _lose_unseen(self) -> None:
-        """Treat leases as lost when their time is over without an answer; the database decides in the end."""
-        longest_s, now = self.period_us / 1e6, time.monotonic()
-        with self._lock:
-            over = [lease for token, lease in self._leases.items() if now - self._seen[token] > longest_s]
-        for lease in over:
-            if not lease.lost.is_set():
                 self._tell(lease)
 
     def _tell(self, lease: HeldLease) -> None:

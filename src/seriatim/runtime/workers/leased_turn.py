@@ -132,7 +132,9 @@ class _Turn:
                 raise
             except TurnEnded as error:
                 # The handler may have committed its writes; the message is not done.
-                self._turns.note_lost(self._lost(), fault_of(error, self._turns.worker))
+                lease = self._lease
+                lost = LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
+                self._turns.note_lost(lost, fault_of(error, self._turns.worker))
                 return
             except Postpone as asked:
                 self._postpone(size, asked)
@@ -183,17 +185,12 @@ class _Turn:
             postpone(session.transaction, lease.take_back(session.transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
-        """Record a fault, and end the lease."""
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):
             alone = size == 1 or self._turns.whole
             result = fail(session.transaction, lease.take_back(session.transaction), 0, size, what, alone=alone)
         FAILURES.tell(self._turns.queue, lease.delivery.group, what, result)
-
-    def _lost(self) -> LostTurn:
-        lease = self._lease
-        return LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
 
 
 def _complete(

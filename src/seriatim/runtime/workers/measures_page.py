@@ -10,11 +10,11 @@ import json
 import mmap
 import os
 import struct
-import tempfile
 import zlib
 from typing import Self
 
 from seriatim.box.measures import Snapshot
+from seriatim.runtime.workers.scoreboard import file_without_name
 
 #: Memory is only used for what is written.
 _PLACE_BYTES = 4 * 1024 * 1024
@@ -32,15 +32,7 @@ class MeasuresPage:
 
     @classmethod
     def make(cls) -> Self:
-        """Make a new, empty one, in memory if the system can."""
-        size = _FRONT_BYTES + 2 * _PLACE_BYTES
-        if hasattr(os, "memfd_create"):
-            file = os.memfd_create("seriatim-measures")
-            os.truncate(file, size)
-            return cls(file)
-        with tempfile.TemporaryFile() as kept:
-            kept.truncate(size)
-            return cls(os.dup(kept.fileno()))
+        return cls(file_without_name("seriatim-measures", _FRONT_BYTES + 2 * _PLACE_BYTES))
 
     @classmethod
     def of(cls, file: int) -> Self:

@@ -9,7 +9,7 @@ from typing import Any
 
 from seriatim.box.connection.dsn import resolve, without_secret
 from seriatim.pipeline.text.document import Language
-from seriatim.pipeline.text.one_of import Maker, given, one_of, texts
+from seriatim.pipeline.text.one_of import Maker, given, later, one_of, texts
 from seriatim.pipeline.text.section import Section
 
 _PORT = Language("port", "http: {url: …}", "ports")
@@ -34,13 +34,9 @@ def _http(entry: Section, _: Section) -> Callable[[], _Handler]:
         response_bytes=entry.whole("response_bytes", 0, 100 * 2**20),
         refused=entry.choice("refused", ("fault", "answer")),
     )
-
-    def make() -> _Handler:
-        from seriatim.endpoints.http import HttpPort  # noqa: PLC0415 -- the client, when it is needed
-
-        return HttpPort(url or "", headers=headers, source=source, extensions=extensions, **more)
-
-    return make
+    return later(
+        "seriatim.endpoints.http", "HttpPort", url or "", headers=headers, source=source, extensions=extensions, **more
+    )
 
 
 def _table(environment: Mapping[str, str], entry: Section, plain: Section) -> Callable[[], _Handler]:
@@ -49,34 +45,21 @@ def _table(environment: Mapping[str, str], entry: Section, plain: Section) -> Ca
     entry.known("dsn")
 
     def make() -> _Handler:
-        from seriatim.endpoints.table import TablePort  # noqa: PLC0415
-
         reached = None if dsn is None else resolve(without_secret(dsn) or "", environment)
-        return TablePort(name or "", columns, key=key, dsn=reached)
+        port: _Handler = later("seriatim.endpoints.table", "TablePort", name or "", columns, key=key, dsn=reached)()
+        return port
 
     return make
 
 
 def _files(entry: Section, _: Section) -> Callable[[], _Handler]:
     path, suffix = entry.text("path", required=True), entry.text("suffix")
-
-    def make() -> _Handler:
-        from seriatim.endpoints.files import FilePort  # noqa: PLC0415
-
-        return FilePort(path or "", suffix=suffix or "")
-
-    return make
+    return later("seriatim.endpoints.files", "FilePort", path or "", suffix=suffix or "")
 
 
 def _queue(entry: Section, _: Section) -> Callable[[], _Handler]:
     name, ordinal = entry.text("name", required=True), entry.text("ordinal")
-
-    def make() -> _Handler:
-        from seriatim.endpoints.queue import QueuePort  # noqa: PLC0415
-
-        return QueuePort(name or "", ordinal=ordinal)
-
-    return make
+    return later("seriatim.endpoints.queue", "QueuePort", name or "", ordinal=ordinal)
 
 
 def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
@@ -86,35 +69,19 @@ def _mllp(entry: Section, _: Section) -> Callable[[], _Handler]:
         tls=entry.flag("tls"),
         **{name: entry.text(name) for name in ("authority", "certificate", "key")},
     )
-
-    def make() -> _Handler:
-        from seriatim.endpoints.mllp import MllpPort  # noqa: PLC0415
-
-        return MllpPort(address or "", **more)
-
-    return make
+    return later("seriatim.endpoints.mllp", "MllpPort", address or "", **more)
 
 
 def _rabbitmq(entry: Section, _: Section) -> Callable[[], _Handler]:
     url, headers = entry.text("url", required=True), texts(entry, "headers")
     more = given(**{name: entry.text(name) for name in ("exchange", "routing_key", "app_id")})
-
-    def make() -> _Handler:
-        from seriatim.endpoints.rabbitmq import RabbitmqPort  # noqa: PLC0415 -- of the extra
-
-        return RabbitmqPort(url or "", headers=headers, **more)
-
-    return make
+    return later("seriatim.endpoints.rabbitmq", "RabbitmqPort", url or "", headers=headers, **more)
 
 
 def _kafka(entry: Section, _: Section) -> Callable[[], _Handler]:
     servers, topic = entry.text("servers", required=True), entry.text("topic", required=True)
     headers, options = texts(entry, "headers"), texts(entry, "options")
     more = given(timeout=entry.duration_s("timeout"))
-
-    def make() -> _Handler:
-        from seriatim.endpoints.kafka import KafkaPort  # noqa: PLC0415 -- of the extra
-
-        return KafkaPort(servers or "", topic or "", headers=headers, options=options, **more)
-
-    return make
+    return later(
+        "seriatim.endpoints.kafka", "KafkaPort", servers or "", topic or "", headers=headers, options=options, **more
+    )

@@ -38,7 +38,8 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
         kind, retry_after = FaultKind.BUSINESS, None
     else:
         in_handler = handler is not None and _raised_by(error) in {called.__code__, *_codes(handler)}
-        kind, retry_after = kind_of(error, classes, passes=_passes(error), in_handler=in_handler), None
+        passes = isinstance(error, _PASSING) or is_transient(error) or isinstance(error, _of_libraries())
+        kind, retry_after = kind_of(error, classes, passes=passes, in_handler=in_handler), None
     is_dead = isinstance(error, DeadLetter)
     if isinstance(error, Transient) and error.retry_after is not None:
         with suppress(UsageError):  # an invalid time doesn't count
@@ -48,11 +49,6 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
     with suppress(Exception):
         text = str(error)
     return Fault(kind, type(error).__qualname__, text, worker, trace, retry_after, is_dead=is_dead)
-
-
-def _passes(error: BaseException) -> bool:
-    """Whether it is a failure of the network or of the database that passes."""
-    return isinstance(error, _PASSING) or is_transient(error) or isinstance(error, _of_libraries())
 
 
 def _of_libraries() -> tuple[type, ...]:

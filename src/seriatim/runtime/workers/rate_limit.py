@@ -17,7 +17,6 @@ class RateLimit:
         self._at = time.monotonic()
 
     def change(self, rate: float | None, burst: int) -> None:
-        """Another rate from now on; the arguments are those of the limit."""
         with self._lock:
             if self._rate is None:  # nothing was saved up meanwhile
                 self._saved, self._at = 1.0, time.monotonic()

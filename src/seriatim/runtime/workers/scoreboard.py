@@ -49,8 +49,6 @@ class Work:
 
 
 class Slot:
-    """The part of a scoreboard that belongs to one thread."""
-
     def __init__(self, memory: mmap.mmap, at: int) -> None:
         self._memory = memory
         self._at = at
@@ -122,13 +120,11 @@ class Slot:
             return self._turn == turn and not self._has_ended
 
     def count(self, messages: int) -> None:
-        """Add to the number of messages that handlers got."""
         if messages:
             _COUNT.pack_into(self._memory, self._at + _COUNT_AT, self.counted + messages)
 
     @property
     def counted(self) -> int:
-        """How many messages handlers got."""
         return int(_COUNT.unpack_from(self._memory, self._at + _COUNT_AT)[0])
 
     @property
@@ -155,6 +151,17 @@ class Slot:
         )
 
 
+def file_without_name(title: str, size: int) -> int:
+    """A new file of zeros, open; in memory if the system can, because writing to a disk waits."""
+    if hasattr(os, "memfd_create"):
+        file = os.memfd_create(title)
+        os.truncate(file, size)
+        return file
+    with tempfile.TemporaryFile() as kept:
+        kept.truncate(size)
+        return os.dup(kept.fileno())
+
+
 class Scoreboard:
     """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`. There may be many
     slots: memory is only used for those that were taken, which are the first ones.
@@ -170,15 +177,7 @@ class Scoreboard:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        """Make a new, empty scoreboard in a file without a name; in memory if the system can, because writing to a disk waits."""
-        size = _FRONT_BYTES + slots * _SLOT_BYTES
-        if hasattr(os, "memfd_create"):
-            file = os.memfd_create("seriatim-scoreboard")
-            os.truncate(file, size)
-            return cls(file, slots)
-        with tempfile.TemporaryFile() as kept:
-            kept.truncate(size)
-            return cls(os.dup(kept.fileno()), slots)
+        return cls(file_without_name("seriatim-scoreboard", _FRONT_BYTES + slots * _SLOT_BYTES), slots)
 
     @classmethod
     def of(cls, file: int) -> Self:
@@ -205,7 +204,6 @@ class Scoreboard:
             return slot
 
     def give_back(self, slot: Slot) -> None:
-        """The thread has ended."""
         with self._lock:
             heapq.heappush(self._free, self._slots.index(slot))
 

@@ -383,7 +383,6 @@ class _Turn:
             self._turns.take_away(self._session, self.token, self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
-        """Call a handler, and publish its returned messages."""
         begin, end = self._done, self._done + size
         message = self.delivery.messages[begin]
         argument = self.delivery.part(begin, end) if together else message

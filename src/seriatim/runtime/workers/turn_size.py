@@ -18,8 +18,6 @@ _LONG = 5
 
 
 class TurnSize:
-    """The turn size of a worker's threads, which share their measurements."""
-
     def __init__(self, queue: Queue, *, batch: bool) -> None:
         #: Whether the queue has no groups, as far as is known.
         self.counts = isinstance(queue.policy, Unordered)

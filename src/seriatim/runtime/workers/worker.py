@@ -47,7 +47,6 @@ _MORE_CONNECTIONS = SPARE_THREADS + 3
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
-_IDLE_GRACE_S = 1.0
 
 
 def error_classes(faults: FaultKinds, folders: Sequence[str]) -> ErrorClasses:

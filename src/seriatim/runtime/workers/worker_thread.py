@@ -121,7 +121,6 @@ class WorkerThread(threading.Thread):
             late.told = text
 
     def leave(self) -> None:
-        """End after the turn; from any thread."""
         self.is_leaving = True
 
     def is_replaced(self) -> None:

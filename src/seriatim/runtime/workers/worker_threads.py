@@ -67,7 +67,6 @@ class WorkerThreads:
 
     @property
     def error(self) -> SeriatimError | None:
-        """The error of a thread that can't go on, if any."""
         return next((thread.error for thread in self._threads if thread.error is not None), self._error)
 
     @property

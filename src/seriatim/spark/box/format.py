@@ -28,30 +28,11 @@ _MOST_MESSAGES = 2**31 - 2
 _MOST_FENCE = 2**53
 # Of a number in an option's text.
 _MOST_DIGITS = 18
-_KNOWN = (
-    "dsn",
-    "schema",
-    "queue",
-    "pipeline",
-    "maxMessagesPerTrigger",
-    "prefix",
-    "takeOver",
-    "writer",
-    "batch",
-    "fence",
-    "type",
-    "group",
-    "sequence",
-    "wait",
-    "service",
-    "fromService",
-    "contract",
-    "dialogBy",
-)
 _READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
 _WRITING = frozenset(
     {"batch", "contract", "dialogBy", "fence", "fromService", "group", "sequence", "type", "wait", "writer"}
 )
+_KNOWN = ("dsn", "schema", "queue", "service", *_READING, *_WRITING)
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
 

@@ -137,7 +137,6 @@ def _stage(
 
 
 def _parts(messages: Iterable[WriterCommitMessage | None]) -> list[tuple[int, int]]:
-    """The parts, in the order of the partitions."""
     staged = [message for message in messages if isinstance(message, _Staged)]
     return [
         message.part for message in sorted(staged, key=lambda message: message.partition) if message.part is not None
@@ -197,6 +196,5 @@ class BoxWriter(DataSourceArrowWriter):
             _end(self._open, lambda staging: staging.merge(self._writer, self._batch, parts))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete the staged parts."""
         if parts := _parts(messages):
             _end(self._open, lambda staging: staging.discard(parts))

@@ -84,7 +84,6 @@ class Calling:
             return apart(work) if self.apart else work()
 
     def noted(self, messages: int, first: str) -> AbstractContextManager[None]:
-        """Note a call while the block runs."""
         return noted(self.folder, self.function, messages, first, self.batch)
 
     def fatal(self, messages: Callable[[], Iterable[tuple[str, bytes | None]]]) -> dict[int, str]:

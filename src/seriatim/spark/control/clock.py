@@ -146,8 +146,6 @@ class _Listener:
                 of.due_file(by).unlink(missing_ok=True)
 
     class Java:
-        """For Py4J: the interface."""
-
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 

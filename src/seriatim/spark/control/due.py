@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.checkpoint_files import write_unsynced
 
 #: The most observed metrics of a kind.
 MOST_SLOTS = 64
@@ -84,8 +85,6 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The state of an operator, as the control source knows it."""
-
     #: The position of the source's offset through which the operator has worked.
     at: int
     #: By slot, when something is due (microseconds since the epoch, or `FOREVER`).
@@ -93,7 +92,6 @@ class Due:
 
     @classmethod
     def unknown(cls, buckets: int) -> Due:
-        """Return the state before the first batch."""
         return cls(-1, (FOREVER,) * -(-buckets // width(buckets)))
 
     def slots_until(self, now: int) -> list[int]:
@@ -108,6 +106,4 @@ class Due:
         return cls(content["at"], tuple(content["moments"]))
 
     def write(self, file: Path) -> None:
-        hidden = file.with_name(f".{file.name}")
-        hidden.write_text(self.to_json(), encoding="utf-8")
-        hidden.replace(file)
+        write_unsynced(file, self.to_json())

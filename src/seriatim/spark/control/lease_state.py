@@ -1,14 +1,14 @@
-"""Whether a run delivers, for a pipeline that runs in two regions; kept in a file for others to read.
-
-The file is only for people to look at, as the pace is. It isn't synced, and one that is missing or damaged says nothing.
-"""
+"""Whether a run delivers, for a pipeline that runs in two regions; kept in a file for people to look at, as the pace is."""
 
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
+
+from seriatim.spark.state.checkpoint_files import write_unsynced
 
 _FILE = "lease.json"
 
@@ -51,12 +51,8 @@ class LeaseState:
 
     def keep(self, root: Path) -> None:
         """Write it into a checkpoint; ignore an error, because nothing depends on it."""
-        beside = root / f".{_FILE}"
-        try:
-            beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
-            beside.replace(root / _FILE)
-        except OSError:
-            return
+        with suppress(OSError):
+            write_unsynced(root / _FILE, json.dumps(asdict(self)))
 
     @classmethod
     def of(cls, root: Path) -> LeaseState | None:

@@ -19,7 +19,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.errors import CheckpointMismatch
+from seriatim.spark.state.checkpoint_files import numbers_in, writing
 
 #: The kind of an entry that lets time run out in all buckets.
 FINISH = "finish"
@@ -50,19 +51,16 @@ class ControlLog:
         """Write entries as one file; return its number."""
         hidden = self._folder / f".{uuid.uuid4()}"
         lines = [json.dumps(entry) for entry in entries]
-        try:
+        with writing("the control log", self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             number = self.last() + 1
             while not self._place(hidden, number, lines):
                 number += 1
-        except OSError as error:
-            problem = f"the control log can't be written: {error.strerror}"
-            raise EnvironmentProblem(problem, where=str(self._folder)) from error
         return number
 
     def last(self) -> int:
         """The number of the last file; 0: there is none."""
-        return max(self._numbers(), default=0)
+        return max(numbers_in(self._folder), default=0)
 
     def last_after(self, number: int) -> int:
         """Return the number of the last file that follows without a gap; costs a look at one file if there is none."""
@@ -71,14 +69,11 @@ class ControlLog:
         return number
 
     def read(self, after: int, through: int) -> list[dict[str, Any]]:
-        """The entries of some files, in order."""
         return [entry for number in range(after + 1, through + 1) for entry in self._entries(number)]
 
     def check(self, after: int) -> None:
         """Check that no file is missing after the last one that was read, and that all belong to this log."""
-        numbers = sorted(self._numbers())
-        last = numbers[-1] if numbers else 0
-        if last < after:
+        if (last := self.last()) < after:
             problem = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
             raise CheckpointMismatch(problem, where=str(self._folder), remedy=_RESTORE)
         self.read(after, last)
@@ -86,14 +81,9 @@ class ControlLog:
     def forget(self, through: int) -> None:
         """Delete the files through a number, except the last one, which gives the next number."""
         last = self.last()
-        for number in self._numbers():
+        for number in numbers_in(self._folder):
             if number <= through and number < last:
                 self._file(number).unlink(missing_ok=True)
-
-    def _numbers(self) -> list[int]:
-        if not self._folder.exists():
-            return []
-        return [int(file.name) for file in self._folder.iterdir() if file.name.isdecimal()]
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number:010d}"

@@ -21,10 +21,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.errors import CheckpointMismatch
 from seriatim.spark.control.commands import LOOK, CommandResult
 from seriatim.spark.control.log import hash_of
-from seriatim.spark.state.synced_files import write_synced
+from seriatim.spark.state.checkpoint_files import write_synced, writing
 
 #: The kinds of entries.
 ANSWER, EVENT = "answer", "event"
@@ -46,8 +46,6 @@ class _LogFile(NamedTuple):
 
 
 class OperatorLog:
-    """The log in a folder; made by the first entry."""
-
     def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
         #: The id of the checkpoint to which it belongs; "": unknown, and not compared.
@@ -64,7 +62,7 @@ class OperatorLog:
         before = self._singles[: bisect_left(self._singles, batch)]
         last = before[-1] if before else self._together
         file = self._folder / f"{batch:010d}"
-        try:
+        with writing("the operator log", self._folder):
             if not entries:
                 if batch in self._singles:
                     self._note_end(last)
@@ -78,9 +76,6 @@ class OperatorLog:
             self._note_end(batch)
             if len(self._singles) >= 2 * _TOGETHER:
                 self._put_together(self._singles[:_TOGETHER])
-        except OSError as error:
-            problem = f"the operator log can't be written: {error.strerror}"
-            raise EnvironmentProblem(problem, where=str(self._folder)) from error
 
     def entries(
         self, *, after: int = -1, through: int | None = None, newest_first: bool = False, kind: str | None = None

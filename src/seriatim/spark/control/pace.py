@@ -6,8 +6,11 @@ The file is only for people to look at. It isn't synced, and one that is missing
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from seriatim.spark.state.checkpoint_files import write_unsynced
 
 #: The time over which rates are taken.
 WINDOW_S = 60.0
@@ -50,13 +53,8 @@ class Pace:
 
     def keep(self, root: Path) -> None:
         """Write it into a checkpoint; ignore an error, because nothing depends on it."""
-        content = {"batches": self.batches, "behind": self.behind, "since": self.since}
-        beside = root / f".{_FILE}"
-        try:
-            beside.write_text(json.dumps(content), encoding="utf-8")
-            beside.replace(root / _FILE)
-        except OSError:
-            return
+        with suppress(OSError):
+            write_unsynced(root / _FILE, json.dumps(asdict(self)))
 
     @classmethod
     def of(cls, root: Path) -> Pace | None:

@@ -14,6 +14,7 @@ from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.source import FIRST_OFFSET
+from seriatim.spark.state.checkpoint_files import numbers_in
 
 #: The layout of checkpoints. Raise it whenever the content of the folder changes its form.
 LAYOUT = 3
@@ -110,16 +111,10 @@ def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> N
 
 def log_position(query: Path, *, done: bool = False) -> int:
     """The number of the last file of the control log that the newest batch of a query takes in; 0: none."""
-    offsets = query / "offsets"
-    batches = (
-        sorted((int(path.name) for path in offsets.iterdir() if path.name.isdecimal()), reverse=True)
-        if offsets.is_dir()
-        else []
-    )
-    for batch in batches:
+    for batch in reversed(numbers_in(query / "offsets")):
         if done and not (query / "commits" / str(batch)).exists():
             continue
-        position = _control_offset(offsets / str(batch))
+        position = _control_offset(query / "offsets" / str(batch))
         if position is not None:
             return int(position["log"])
     return 0

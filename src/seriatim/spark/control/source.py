@@ -136,7 +136,6 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._log.last() if self._log is not None else 0
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
-        """Return the new rows, and the offset after them."""
         slots = self._slots(start)
         log = self._logged(start["log"])
         if not slots and log == start["log"]:
@@ -229,7 +228,6 @@ class _UntoldReader(DataSourceStreamReader):
         return self._reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override] # noqa: N802 -- Spark's name, and its signature before 4.2
-        """Return the offset after the new rows."""
         self._end = self._reader.first_after_unknown() if self._end is None else self._reader.read(self._end)[1]
         return self._end
 

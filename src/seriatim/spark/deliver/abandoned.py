@@ -1,8 +1,7 @@
 """Set aside the batches that wait for the port of a removed destination.
 
 Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file for each batch,
-and
-then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
+and then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.spark.deliver.layout import JSON_OPTIONS, body_as_text
 from seriatim.spark.deliver.outbox import Kept, folder_name, kept_in
-from seriatim.spark.deliver.port import Port, sync_folder
+from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.stage import SET_ASIDE, Folders
 from seriatim.spark.frames.columns import quoted
+from seriatim.spark.state.checkpoint_files import sync_folder
 
 _REASON = "its destination was taken away before its port took it"
-_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 
 
 def set_aside_waiting(
@@ -76,22 +75,9 @@ def _lines(rows: DataFrame, name: str) -> DataFrame:
         return rows.select(
             F.concat(F.substr(head, F.lit(1), F.length(head) - 1), F.lit(","), F.substr("value", F.lit(2)))
         )
-    columns = [_plain(field) for field in rows.schema if field.name not in ("body", *fields)]
-    return rows.select(F.to_json(F.struct(*literals, *columns, *_body(rows)), _JSON))
-
-
-def _plain(field: T.StructField) -> Column:
-    return quoted(field.name)
-
-
-def _body(rows: DataFrame) -> list[Column]:
-    if "body" not in rows.columns:
-        return []
-    text = F.col("body").cast("string")
-    return [
-        F.when(F.is_valid_utf8(text), text).alias("body"),
-        F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
-    ]
+    columns = [quoted(name) for name in rows.columns if name not in ("body", *fields)]
+    columns += body_as_text() if "body" in rows.columns else []
+    return rows.select(F.to_json(F.struct(*literals, *columns), JSON_OPTIONS))
 
 
 def _put(lines: DataFrame, aside: Port, batch: int, name: str) -> None:

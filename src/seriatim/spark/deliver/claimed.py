@@ -73,7 +73,6 @@ class _Groups:
     through: Ints
 
     def places(self, rows: pa.Table) -> Ints:
-        """The place of each row's group."""
         index: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
         return index
 
@@ -114,7 +113,12 @@ class Claimed:
             raise StandsBy(self._lease.why())
         if self._sink is None:
             for rows in _portions(folder, groups):
-                self._lease.insert(claim, self._destination, _highest(rows), _values(rows))
+                last = _last_numbers(rows)
+                highest = dict(
+                    zip(last.column("group").to_pylist(), last.column("number_max").to_pylist(), strict=True)
+                )
+                values = {name: rows.column(name).to_pylist() for name in rows.column_names}
+                self._lease.insert(claim, self._destination, highest, values)
             return
         rest = folder / _REST
         try:
@@ -128,12 +132,7 @@ class Claimed:
         return self._groups(folder).is_over
 
     def _groups(self, folder: Path) -> _Groups:
-        groups = [
-            pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
-            .group_by("group")
-            .aggregate([("number", "max")])
-            for rows in _tables(folder, _KEYS)
-        ]
+        groups = [_last_numbers(rows) for rows in _tables(folder, _KEYS)]
         if not groups:
             return _Groups(pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, np.int64))
         together = pa.concat_tables(groups).group_by("group").aggregate([("number_max", "max")])
@@ -153,15 +152,10 @@ def _number_of(rows: pa.Table) -> Ints:
     return numbers
 
 
-def _highest(rows: pa.Table) -> dict[str, int]:
-    """The last number of each group."""
+def _last_numbers(rows: pa.Table) -> pa.Table:
+    """The last number of each group: ``group``, ``number_max``."""
     keyed = pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
-    highest = keyed.group_by("group").aggregate([("number", "max")])
-    return dict(zip(highest.column("group").to_pylist(), highest.column("number_max").to_pylist(), strict=True))
-
-
-def _values(rows: pa.Table) -> dict[str, list[Any]]:
-    return {name: rows.column(name).to_pylist() for name in rows.column_names}
+    return keyed.group_by("group").aggregate([("number", "max")])
 
 
 def _files(folder: Path) -> list[Path]:
@@ -181,24 +175,17 @@ def _portions(folder: Path, groups: _Groups) -> Iterator[pa.Table]:
     kept: pa.Table | None = None
     for table in _tables(folder):
         new = table.filter(pa.array(groups.new(table)))
-        rows = new if kept is None else pa.concat_tables([kept, new])
-        ends = [end for _, end in _cut(rows, groups)]
-        # The last message of these rows may continue in the next ones.
-        begin = 0
-        for end in ends[:-1]:
-            yield rows.slice(begin, end - begin)
-            begin = end
-        kept = rows.slice(begin)
+        *whole, kept = _cut(new if kept is None else pa.concat_tables([kept, new]), groups)
+        yield from whole  # the last message of these rows may continue in the next ones
     if kept is not None and kept.num_rows:
-        begin = 0
-        for _, end in _cut(kept, groups):
-            yield kept.slice(begin, end - begin)
-            begin = end
+        yield from _cut(kept, groups)
 
 
-def _cut(rows: pa.Table, groups: _Groups) -> list[tuple[int, int]]:
+def _cut(rows: pa.Table, groups: _Groups) -> list[pa.Table]:
+    """The rows in portions; none: one portion without rows."""
     size = max(1, rows.nbytes // max(1, rows.num_rows))
-    return [*portions(groups.places(rows), _number_of(rows), max(1, min(MOST_ROWS, _PORTION_BYTES // size)))]
+    cuts = portions(groups.places(rows), _number_of(rows), max(1, min(MOST_ROWS, _PORTION_BYTES // size)))
+    return [rows.slice(begin, end - begin) for begin, end in cuts] or [rows]
 
 
 def _written(folder: Path, groups: _Groups, rest: Path) -> Path:

@@ -1,7 +1,4 @@
-"""Write rows into one file: JSON lines, CSV, Parquet; check the options of these formats.
-
-This module knows no ports and no tasks: it gets an open file and tables in the order in which they leave.
-"""
+"""Write tables into an open file, in their order: JSON lines, CSV, Parquet; check the options of these formats."""
 
 from __future__ import annotations
 
@@ -40,8 +37,6 @@ def check_options(destination: str, kind: str, options: Mapping[str, str]) -> No
 
 
 class Writer(Protocol):
-    """Writes tables of one schema into a file; the caller opens and closes the file."""
-
     def write(self, rows: pa.Table) -> None:
         """Append rows; they may stay in memory until `close`."""
 

@@ -30,7 +30,8 @@ from pyspark import TaskContext
 
 from seriatim.spark.deliver.file_formats import Writer, open_writer
 from seriatim.spark.deliver.set_aside_reasons import ReasonCounts
-from seriatim.spark.resequence.decided_packets import Opening, telling
+from seriatim.spark.resequence.decided_packets import telling
+from seriatim.spark.state.packets import InArrow
 
 #: The answer of a task: files (`port`, `text` the staged and `name` the final name), ports that failed (`text` says
 #: why), counts, reasons to set aside (`text`), reports (`text`), and how many messages the task had.
@@ -62,7 +63,6 @@ class Outlet:
     columns: tuple[tuple[str, str], ...] = ()
 
     def pick(self, rows: pa.Table) -> pa.Table:
-        """The columns of the port's file."""
         if not self.columns:
             return rows.select(["_line"])
         return pa.table({name: _picked(rows, name, column) for name, column in self.columns})
@@ -161,7 +161,6 @@ class _TaskFiles:
             self._fail(error)
 
     def finish(self) -> None:
-        """Write the waiting rows, and finish the file."""
         self.flush()
         if self._file is None:
             return
@@ -240,8 +239,6 @@ class _Desk:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Writes a task's rows."""
-
     #: The ports that are written here, by place: a destination's place in `destinations`, then the port for set-aside messages, then the
     #: port for unrouted messages.
     outlets: Mapping[int, Outlet]
@@ -257,8 +254,8 @@ class Parts:
         yield from self._write(batches, answer)
         yield pa.RecordBatch.from_pylist(answer, schema=_ANSWER)
 
-    def passing_on(self, schema: bytes, opening: Opening | None) -> Opening:
-        """Return a function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows."""
+    def passing_on(self, schema: bytes, opening: InArrow | None) -> InArrow:
+        """Return the way from rows to the rows of `onward`, and the answer as `telling` rows."""
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             fields = pa.ipc.read_schema(pa.py_buffer(schema))
@@ -283,7 +280,8 @@ class Parts:
         try:
             for batch in batches:
                 table = pa.Table.from_batches([batch])
-                told += _told(table)
+                # The texts that travel among the messages.
+                told += table.column("reason").filter(pc.is_null(table.column("disposition"))).to_pylist()
                 if not self.answered:
                     _count(table, counts)
                 if "_line" in table.column_names:  # all of them pass here, with their text
@@ -320,7 +318,6 @@ def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
 
 
 def _by_port(table: pa.Table, ports: pa.ChunkedArray) -> Iterator[tuple[int, pa.Table]]:
-    """The rows of each port, in their order."""
     places = pc.fill_null(ports, -1).to_numpy()
     if not len(places):
         return
@@ -335,12 +332,6 @@ def _by_port(table: pa.Table, ports: pa.ChunkedArray) -> Iterator[tuple[int, pa.
     starts = np.concatenate(([0], np.flatnonzero(np.diff(sorted_places)) + 1))
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         yield int(sorted_places[start]), sorted_rows.slice(start, end - start)
-
-
-def _told(table: pa.Table) -> list[str]:
-    """The texts that travel among the messages."""
-    silent: list[str] = table.column("reason").filter(pc.is_null(table.column("disposition"))).to_pylist()
-    return silent
 
 
 def _count(table: pa.Table, counts: Counter[tuple[str, str]]) -> None:

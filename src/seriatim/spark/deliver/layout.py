@@ -29,7 +29,8 @@ from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
 from seriatim.spark.resequence.number_columns import shown_of
 
-_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+#: Spark's options for rows as JSON.
+JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
 #: What the operator says of numbers as producers have them; a released row has it as its ``sequence``, or under the name of `SHOWN`.
@@ -65,7 +66,6 @@ class _Shape:
 
     @property
     def more(self) -> list[str]:
-        """The columns behind ``late``."""
         return [name for name in self.says if name != "unwrapped"]
 
 
@@ -201,28 +201,16 @@ class Layout:
         first += [F.col("ordinal"), F.col("late"), *(F.col(f"_{name}").alias(name) for name in shape.more)]
         first += [F.col(_INCARNATION)] if shape.forgets else _incarnation(shape)
         first += [F.col(name) for name in self._properties]
-        plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)
+        plain = F.to_json(F.struct(*first, text.alias("body")), JSON_OPTIONS)
         no_text = F.lit(None).cast("string").alias("body")
-        encoded = F.to_json(F.struct(*first, no_text, F.base64("body").alias("body_base64")), _JSON)
+        encoded = F.to_json(F.struct(*first, no_text, F.base64("body").alias("body_base64")), JSON_OPTIONS)
         return F.when(F.coalesce(F.is_valid_utf8(text), F.lit(True)), plain).otherwise(encoded)
 
     def _aside(self, shape: _Shape, frame: Sequence[str]) -> Column:
-        """The text of a row that was not released. A body that isn't text is in Base64, so that nothing is lost."""
-        text = F.col("body").cast("string")
-        return F.to_json(
-            F.struct(
-                "destination",
-                "disposition",
-                "reason",
-                *_own(frame),
-                *_order(shape, frame),
-                *_incarnation(shape),
-                *self._properties,
-                F.when(F.is_valid_utf8(text), text).alias("body"),
-                F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
-            ),
-            _JSON,
-        )
+        """The text of a row that was not released."""
+        order = [*_order(shape, frame), *_incarnation(shape)]
+        said = ("destination", "disposition", "reason")
+        return F.to_json(F.struct(*said, *_own(frame), *order, *self._properties, *body_as_text()), JSON_OPTIONS)
 
 
 def flat_columns(pipeline: Pipeline) -> dict[str, str]:
@@ -235,6 +223,13 @@ def flat_columns(pipeline: Pipeline) -> dict[str, str]:
     first = {"message_id": "string", "type": "string", "location": "string"}
     order = {"group": "string", "sequence": "bigint", "ordinal": "bigint", "late": "boolean"}
     return {**first, **ticket, **parts, **order, **properties(pipeline), "body": "binary"}
+
+
+def body_as_text() -> list[Column]:
+    """The body, and in Base64 one that isn't text, so that nothing is lost."""
+    text = F.col("body").cast("string")
+    is_text = F.is_valid_utf8(text)
+    return [F.when(is_text, text).alias("body"), F.when(~is_text, F.base64("body")).alias("body_base64")]
 
 
 def _with_whole_tickets(frame: DataFrame) -> DataFrame:
@@ -255,7 +250,6 @@ def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
 
 
 def _incarnation(shape: _Shape) -> list[Column]:
-    """The incarnation of a destination that was added again."""
     return [F.lit(shape.incarnation).alias(_INCARNATION)] if shape.incarnation else []
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import threading
 from collections.abc import Iterable, Mapping
@@ -26,6 +25,7 @@ from urllib.parse import quote
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.state.checkpoint_files import write_synced
 
 _ABOUT = ".about.json"
 _LONGEST = 120
@@ -136,19 +136,13 @@ class Outbox:
         with self._lock:
             try:
                 if listed:
-                    self._tell(kept)
+                    write_synced(self.port.staging / _ABOUT, json.dumps(asdict(kept)).encode())
                     listed.append((_ABOUT, _ABOUT))
                 self.port.publish(kept.batch, listed)
             except OSError as error:
                 raise self._broken(error) from error
             remaining = [batch for batch in self.kept if batch.batch != kept.batch]
             self.kept = tuple(sorted([*remaining, *([kept] if listed else [])], key=lambda batch: batch.batch))
-
-    def _tell(self, kept: Kept) -> None:
-        with (self.port.staging / _ABOUT).open("wb") as file:
-            file.write(json.dumps(asdict(kept)).encode())
-            file.flush()
-            os.fsync(file.fileno())
 
     def drop(self, kept: Kept) -> None:
         """Remove a batch that was delivered, unless it was replaced in the meantime."""

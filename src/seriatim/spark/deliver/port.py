@@ -24,8 +24,7 @@ run writes its number into the folder when it claims it, and then removes what o
 renamed into place from the run's own staging, after a look at that number: a driver that was superseded before the look sees
 it, and of one that was superseded after it the files are gone.
 
-This module owns the folder and its steps; the workers write the files (`file_parts.py`). Batches that wait for a port
-that can't be written (`outbox.py`) lie in a folder of the same kind.
+Batches that wait for a port that can't be written (`outbox.py`) lie in a folder of the same kind.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.spark.state.synced_files import sync_folder, write_synced
-
-__all__ = ["Port", "sync_folder", "write_synced"]
+from seriatim.spark.state.checkpoint_files import sync_folder, write_synced
 
 _MANIFEST = ".seriatim"
 _STAGING = ".staging"
@@ -75,53 +72,41 @@ class Port:
         return self.root / f"batch={batch:010d}"
 
     def claim(self, pipeline: str, identity: str) -> None:
-        wanted = {
-            "layout": _LAYOUT,
-            "pipeline": pipeline,
-            "identity": identity,
-            "destination": self.destination,
-            "format": self.format,
-        }
-        written = wanted | ({"fence": self.fence} if self.fence else {})
+        given = {"pipeline": pipeline, "identity": identity, "destination": self.destination, "format": self.format}
+        wanted = {"layout": _LAYOUT, **given}
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             manifest = self.manifest()
-            if manifest is None and next(self.root.glob("batch=*"), None) is not None:
+            if manifest is not None:
+                self._check_owner(manifest, wanted)
+            elif next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
                     "the folder has batches, but no manifest that names their pipeline",
                     where=str(self.root),
                     remedy="deliver to another folder",
                 )
-            if manifest is None:
-                self._sign(written)
+            if manifest is None or self._is_superseding(manifest):
+                self._sign(wanted | ({"fence": self.fence} if self.fence else {}))
         except OSError as error:
             raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
-        for key, noun in (
-            ("layout", "layout"),
-            ("identity", "checkpoint"),
-            ("destination", "destination"),
-            ("format", "format"),
-        ):
-            if manifest is not None and manifest.get(key) != wanted[key]:
-                remedy = "deliver to another folder, or remove this one if it is not needed"
-                if key == "identity" and all(
-                    manifest.get(name) == wanted[name] for name in ("pipeline", "destination")
-                ):
-                    remedy = (
-                        "if the checkpoint was lost, restore it from a backup; to deliver everything anew, remove this folder, or "
-                        "deliver to another one"
-                    )
-                raise CheckpointMismatch(
-                    f"the folder has batches of another {noun}: pipeline {manifest.get('pipeline')!r}, "
-                    f"destination {manifest.get('destination')!r}, {manifest.get('format')}",
-                    where=str(self.root),
-                    remedy=remedy,
-                )
-        if manifest is not None and self._is_superseding(manifest):
-            try:
-                self._sign(written)
-            except OSError as error:
-                raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
+
+    def _check_owner(self, manifest: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+        differs = [key for key in wanted if manifest.get(key) != wanted[key]]
+        key = next((key for key in ("layout", "identity", "destination", "format") if key in differs), None)
+        if key is None:
+            return
+        remedy = "deliver to another folder, or remove this one if it is not needed"
+        if key == "identity" and not {"pipeline", "destination"} & {*differs}:
+            remedy = (
+                "if the checkpoint was lost, restore it from a backup; to deliver everything anew, remove this folder, or "
+                "deliver to another one"
+            )
+        raise CheckpointMismatch(
+            f"the folder has batches of another {'checkpoint' if key == 'identity' else key}: pipeline {manifest.get('pipeline')!r}, "
+            f"destination {manifest.get('destination')!r}, {manifest.get('format')}",
+            where=str(self.root),
+            remedy=remedy,
+        )
 
     def check_fence(self) -> None:
         """Check that no later run has claimed the folder."""

@@ -66,7 +66,6 @@ class Folder:
         self._disk = self.port.disk()
 
     def take(self, batch: int, folder: Path) -> None:
-        """See `Target`."""
         self.claim()
         self.port.take(batch, folder)
 
@@ -124,7 +123,6 @@ class BoxSink(SparkSink):
         ]
 
     def take(self, batch: int, folder: Path) -> None:
-        """See `Target`."""
         # Spark looks for Python's formats only in the session that is active in the thread.
         jvm: Any = self._session._jvm  # noqa: SLF001 -- as PySpark does
         jvm.SparkSession.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
@@ -151,13 +149,11 @@ def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
 
 
 def _by_task(folder: Path) -> Iterator[list[Path]]:
-    """The files of each task, in order."""
     files = sorted(folder.glob("part-*"))
     return (list(group) for _, group in groupby(files, key=lambda file: file.name[: len("part-00000")]))
 
 
 def reason_of(error: Exception) -> str:
-    """Return the reason why a port failed, in one line."""
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

@@ -9,40 +9,29 @@ import pyarrow as pa
 from seriatim.errors import UsageError
 
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+# Spark's type, and Arrow's.
 _PLAIN_TYPES = {
-    "string": "string",
-    "long": "bigint",
-    "double": "double",
-    "boolean": "boolean",
-    "timestamp": "timestamp",
+    "string": ("string", pa.string()),
+    "long": ("bigint", pa.int64()),
+    "double": ("double", pa.float64()),
+    "boolean": ("boolean", pa.bool_()),
+    "timestamp": ("timestamp", pa.timestamp("us", "UTC")),
 }
 
 
 def ddl_of(kind: str) -> str:
-    """The Spark type of a property's type."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:
         precision, scale = int(decimal[1] or 10), int(decimal[2] or 0)
         if 1 <= precision <= 38 and scale <= precision:
             return f"decimal({precision},{scale})"
     elif kind in _PLAIN_TYPES:
-        return _PLAIN_TYPES[kind]
+        return _PLAIN_TYPES[kind][0]
     raise UsageError(f"{kind!r} is not a type of properties", remedy=f"one of {', '.join(_PLAIN_TYPES)}, decimal(p,s)")
 
 
 def arrow_type(kind: str) -> pa.DataType:
     ddl = ddl_of(kind)
     if ddl.startswith("decimal"):
-        return pa.decimal128(*_precision(ddl))
-    return {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("us", "UTC"),
-    }[ddl]
-
-
-def _precision(ddl: str) -> tuple[int, int]:
-    precision, scale = ddl[len("decimal(") : -1].split(",")
-    return int(precision), int(scale)
+        return pa.decimal128(*map(int, ddl[len("decimal(") : -1].split(",")))
+    return _PLAIN_TYPES[kind][1]

@@ -41,20 +41,20 @@ def whole_numbers(kind: T.DataType, column: Column, name: str, role: str) -> Num
         case T.StringType():
             whole, lsn = _fits(column, WHOLE_TEXT), _fits(column, LSN_TEXT)
             number = F.when(whole, column.try_cast("long")).when(lsn, _of_lsn(column))
-            problem = F.when(whole | lsn, _why(Reason.SEQUENCE_OVERFLOWS)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
+            problem = F.when(whole | lsn, why(Reason.SEQUENCE_OVERFLOWS)).otherwise(why(Reason.SEQUENCE_NOT_A_NUMBER))
             return Numbers(number, F.when(number.isNull() & ~_fits(column, BLANK_TEXT), problem))
         case T.DecimalType():
             # Not by comparison with a rounded decimal: their common type may have fewer places, and 10.01 become 10.
             whole = F.coalesce(column % 1 == 0, F.lit(False))
             number = F.when(whole, column.try_cast("long"))
-            problem = F.when(whole, _why(Reason.SEQUENCE_OVERFLOWS)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
+            problem = F.when(whole, why(Reason.SEQUENCE_OVERFLOWS)).otherwise(why(Reason.SEQUENCE_NOT_A_NUMBER))
             return Numbers(number, F.when(column.isNotNull() & number.isNull(), problem))
         case T.FloatType() | T.DoubleType():
             wide = column.cast("double")
             whole = F.coalesce((F.rint(wide) == wide) & (F.abs(wide) < F.lit(float("inf"))), F.lit(False))
             largest = LARGEST_EXACT[32 if isinstance(kind, T.FloatType) else 64]
             number = F.when(whole & (F.abs(wide) <= F.lit(float(largest))), wide.try_cast("long"))
-            problem = F.when(whole, _why(Reason.SEQUENCE_INEXACT)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
+            problem = F.when(whole, why(Reason.SEQUENCE_INEXACT)).otherwise(why(Reason.SEQUENCE_NOT_A_NUMBER))
             return Numbers(number, F.when(column.isNotNull() & number.isNull(), problem))
     raise ColumnError(f"a {role} can't be a {kind.simpleString()}", where=f"column {name!r}", remedy=_REMEDY)
 
@@ -71,7 +71,7 @@ def sequence_numbers(field: T.StructField, column: Column, name: str) -> Numbers
     epoch, number = column["epoch"].cast("long"), column["number"].cast("long")
     valid = (epoch >= 0) & (number >= 1)
     position = F.when(valid, F.try_add(F.try_multiply(epoch, _last_number(field, column)), number))
-    problem = F.when(valid, _why(Reason.SEQUENCE_OVERFLOWS)).otherwise(_why(Reason.SEQUENCE_NOT_A_NUMBER))
+    problem = F.when(valid, why(Reason.SEQUENCE_OVERFLOWS)).otherwise(why(Reason.SEQUENCE_NOT_A_NUMBER))
     return Numbers(position, F.when(epoch.isNotNull() & number.isNotNull() & position.isNull(), problem))
 
 
@@ -84,7 +84,7 @@ def moments(kind: T.DataType, column: Column, name: str) -> Numbers:
     moment = F.when(_fits(column, ZONED_TEXT), zoned).when(
         _fits(column, TIME_TEXT), microseconds(T.TimestampNTZType(), local, name, "sequence")
     )
-    return Numbers(moment, F.when(moment.isNull() & ~_fits(column, BLANK_TEXT), _why(Reason.SEQUENCE_NOT_A_TIME)))
+    return Numbers(moment, F.when(moment.isNull() & ~_fits(column, BLANK_TEXT), why(Reason.SEQUENCE_NOT_A_TIME)))
 
 
 def _of_lsn(column: Column) -> Column:
@@ -97,7 +97,7 @@ def _fits(column: Column, pattern: str) -> Column:
     return column.rlike(rf"\A(?:{pattern})\z")
 
 
-def _why(reason: Reason) -> Column:
+def why(reason: Reason) -> Column:
     return F.lit(int(reason))
 
 

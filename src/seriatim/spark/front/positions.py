@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from seriatim.spark.resequence.held import state_variable, variables_of
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.ticket_counters import Counters
 
@@ -15,12 +14,9 @@ def positions_in(session: SparkSession, query: str) -> dict[str, int]:
     """By location the position of its next ticket. Counters never fall, so of several the highest is the present one."""
     use_this_python(session)
     found: dict[str, int] = {}
-    metadata = session.read.format("state-metadata").load(query).select("operatorId", "operatorProperties")
-    for operator, properties in metadata.distinct().collect():
-        names = {one["stateName"] for one in json.loads(properties or "{}").get("stateVariables", [])}
+    for operator, names in variables_of(session, query).items():
         for name in names & {"counters", "index"}:
-            reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-            values = reader.load(query)
+            values = state_variable(session, query, operator, name)
             if name == "index":
                 values = values.where(F.col("key.bucket") < 0)
             for row in values.select("value.value").collect():

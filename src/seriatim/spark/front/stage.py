@@ -18,13 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.filters.filter import Expression
 from seriatim.kernel.values.columns import Ints
-from seriatim.pipeline.bodies.envelopes.moves import moves_of
-from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.front.chosen import column_types, filter_of
 from seriatim.spark.front.places import BUCKET, Places
-from seriatim.spark.receive.text_files import lines_of, text_of
+from seriatim.spark.receive.gz_files import numbered, runs
+from seriatim.spark.receive.text_files import Receiving, lines_of, text_of
 from seriatim.spark.receive.text_lines import START, LineReader
 from seriatim.spark.resequence.decided_packets import NOWHERE
 from seriatim.spark.session.requirements import make_ready
@@ -61,13 +60,11 @@ def front(spark: SparkSession, pipeline: Pipeline, columns: bytes, buckets: int)
         closes=filters("closes"),
         last=filters("last"),
     )
-    folders = search_folders(pipeline.source_file)
-    groups = {queue.group.by for queue in queues if queue.group.by is not None}
+    how = Receiving.of(spark, pipeline, Calling())
     frames = []
     for entry in pipeline.receive:
-        text = text_of(spark, entry, static=False)
-        lines = lines_of(spark, entry, folders, Calling(), moves_of(entry, groups))
-        worker = _Front(replace(lines, with_starts=True), entry.location, entry.stamp is not None, columns, places)
+        text, lines = text_of(how, entry), replace(lines_of(how, entry), with_starts=True)
+        worker = _Front(lines, entry.location, entry.stamp is not None, columns, places)
         make_ready(text)
         frames.append(text.mapInArrow(worker.__call__, _FRONT_SCHEMA))
     return reduce(DataFrame.unionByName, frames)
@@ -113,7 +110,6 @@ class _Task:
         self.counts = np.zeros(len(front.places.queues), np.int64)
 
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The messages with their blocks and their places."""
         for read in self._front.lines(batches):
             if not read.num_rows:
                 continue
@@ -129,7 +125,6 @@ class _Task:
             yield pa.RecordBatch.from_arrays([*columns, *added.values()], schema=schema)
 
     def told(self) -> pa.Table:
-        """How many messages with tickets each block has."""
         times, files, starts = zip(*self._blocks, strict=True)
         numbers = self._first_number() + np.arange(len(self._blocks))
         location = [self._front.location] * len(self._blocks)
@@ -146,14 +141,10 @@ class _Task:
     def _numbered(self, read: pa.RecordBatch) -> tuple[Ints, Ints]:
         """The block of each message, and which of its messages with tickets it is."""
         time = read.column("received_at").cast(pa.int64()).to_numpy()
-        file = read.column("_file").dictionary_encode().indices.to_numpy()
         start = read.column(START).to_numpy()
         block, nth = np.empty(len(time), np.int64), np.full(len(time), -1, np.int64)
         valid = read.column("_invalid").is_null().to_numpy(zero_copy_only=False) & self._front.is_stamped
-        changes = (time[1:] != time[:-1]) | (file[1:] != file[:-1]) | (start[1:] != start[:-1])
-        ends = [*(np.flatnonzero(changes) + 1).tolist(), len(time)]
-        begin = 0
-        for end in ends:
+        for begin, end in runs(time, numbered(read.column("_file")), start):
             named = (int(time[begin]), read.column("_file")[begin].as_py(), int(start[begin]))
             if not self._blocks or self._blocks[-1] != named:
                 self._blocks.append(named)
@@ -162,7 +153,6 @@ class _Task:
             rows = begin + np.flatnonzero(valid[begin:end])
             nth[rows] = self._sizes[-1] + np.arange(len(rows))
             self._sizes[-1] += len(rows)
-            begin = end
         return block, nth
 
     @staticmethod

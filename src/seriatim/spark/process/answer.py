@@ -58,8 +58,6 @@ class FunctionResult:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call without a valid answer."""
-
     #: The exception, or the end of the process, in one line.
     line: str
     #: The same with the function's name, and with the traceback if there is one.

@@ -217,9 +217,10 @@ def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.
     changed, firsts = np.unique(at, return_index=True)
     # Where every message is one output before and after, the columns that this step doesn't return stay unchanged.
     single = len(messages) == len(rows) and len(changed) == len(at)
+    returned = step.returns if single else [field.name for field in table.schema.field(OUTPUTS).type.value_type]
     values = {
         name: called.columns[name].take(places) if name in step.returns else array_of(messages[name]).take(made_of)
-        for name in (step.returns if single else _returned(table))
+        for name in returned
     }
     mask = _mask(table.num_rows, changed)
     columns = {
@@ -249,10 +250,6 @@ def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Arra
     place = np.arange(table.num_rows)
     place[rows] = table.num_rows + np.arange(len(rows))
     return pa.concat_arrays([_before(table, OUTPUTS), made]).take(pa.array(place))
-
-
-def _returned(table: pa.Table) -> list[str]:
-    return [field.name for field in table.schema.field(OUTPUTS).type.value_type]
 
 
 def _mask(size: int, rows: Ints) -> pa.Array:

@@ -40,8 +40,6 @@ _BODY = pa.field("body", pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The form of a location's rows."""
-
     most: int
     #: The end of a row; None: a new line, a carriage return, or both together.
     separator: bytes | None = None
@@ -77,7 +75,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], shape: Shape) -> Iterator[Rows]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        for first, past in _runs(batch.column(1)):
+        for first, past in runs(numbered(batch.column(1))):
             path = batch.column(1)[first].as_py()
             if zipped is not None and zipped.path != path:
                 yield from zipped.end()
@@ -110,22 +108,22 @@ def _parted(batch: pa.RecordBatch) -> pa.RecordBatch:
     bodies: list[bytes] = []
     places: list[int] = []
     for place, body in enumerate(batch.column(0).to_pylist()):
-        lines = _lines(body)
+        lines = body.removesuffix(b"\r").split(b"\r")
         bodies += lines
         places += [place] * len(lines)
     rows = batch.take(pa.array(places, pa.int64()))
     return rows.set_column(0, _BODY, pa.array(bodies, pa.binary()))
 
 
-def _lines(body: bytes) -> list[bytes]:
-    """The lines of a text without new lines."""
-    return body.removesuffix(b"\r").split(b"\r") if b"\r" in body else [body]
+def runs(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The ranges of rows that have the same in each of these columns, as (first, past the last)."""
+    changes = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    yield from pairwise([0, *(np.flatnonzero(changes) + 1).tolist(), len(columns[0])])
 
 
-def _runs(paths: pa.Array) -> Iterator[tuple[int, int]]:
-    """The ranges of rows of one file, as (first, past the last)."""
-    files = paths.dictionary_encode().indices.to_numpy()
-    yield from pairwise([0, *(np.flatnonzero(files[1:] != files[:-1]) + 1).tolist(), len(files)])
+def numbered(paths: pa.Array) -> np.ndarray:
+    """A number for each path, the same for the same file."""
+    return paths.dictionary_encode().indices.to_numpy()
 
 
 class _Zipped:

@@ -55,7 +55,6 @@ class JsonColumns:
 
     @classmethod
     def of(cls, reading: Reading) -> JsonColumns | None:
-        """The columns of a location; None: its rows are read one by one."""
         rows = reading.rows
         if not isinstance(rows, Documents) or not isinstance(rows.values, JsonPaths) or rows.values.blank:
             return None

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from seriatim.spark.state.checkpoint_files import numbers_in
+
 
 class NotedFile(NamedTuple):
     """A file in Spark's log of a source: its URI, and when it was written, in milliseconds since 1970, as Spark saw it."""
@@ -19,7 +21,7 @@ class NotedFile(NamedTuple):
 
 def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
     """The files of a micro-batch, from the logs of all file sources."""
-    before, after = _offsets(query, batch - 1), _offsets(query, batch)
+    before, after = log_offsets(query, batch - 1), log_offsets(query, batch)
     for place, last in after.items():
         for number in range(before.get(place, -1) + 1, last + 1):
             yield from _logged(query / "sources" / str(place), number)
@@ -27,14 +29,14 @@ def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
 
 def noted_lately(query: Path, after: Mapping[int, int], most: int) -> Iterator[tuple[int, int, list[NotedFile]]]:
     """The last files that the file sources have noted."""
-    batches = [int(file.name) for file in _files(query / "offsets") if file.name.isdecimal()]
-    for place, last in _offsets(query, max(batches, default=-1)).items():
+    batches = numbers_in(query / "offsets")
+    for place, last in log_offsets(query, max(batches, default=-1)).items():
         log, begin = query / "sources" / str(place), after.get(place, -1)
         if last <= begin:
             continue
         files: deque[NotedFile] = deque(maxlen=most)
         if begin < 0:  # the newest entry that contains all earlier ones
-            compact = [int(file.stem) for file in _files(log) if file.suffix == ".compact" and file.stem.isdecimal()]
+            compact = [int(file.stem) for file in log.glob("*.compact") if file.stem.isdecimal()]
             begin = max((number for number in compact if number <= last), default=-1)
             if begin >= 0:
                 files.extend(_read(log / f"{begin}.compact", None, most))
@@ -49,22 +51,14 @@ def path_of(uri: str) -> str:
     return unquote(parts.path) if parts.scheme == "file" else uri
 
 
-def _files(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.exists() else []
-
-
-def _offsets(query: Path, batch: int) -> dict[int, int]:
-    """The ends of a micro-batch in the logs of the file sources, by place."""
+def log_offsets(query: Path, batch: int) -> dict[int, int]:
+    """The ends of a micro-batch in the logs of the file sources, by place; empty: there is no such batch."""
     try:
-        _version, _metadata, *lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()
+        lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()[2:]
     except FileNotFoundError:
         return {}
-    offsets = (json.loads(line) if line.startswith("{") else None for line in lines)
-    return {
-        place: offset["logOffset"]
-        for place, offset in enumerate(offsets)
-        if offset is not None and "logOffset" in offset
-    }
+    offsets = (json.loads(line) if line.startswith("{") else {} for line in lines)
+    return {place: int(offset["logOffset"]) for place, offset in enumerate(offsets) if offset.keys() == {"logOffset"}}
 
 
 def _logged(log: Path, number: int) -> Iterator[NotedFile]:

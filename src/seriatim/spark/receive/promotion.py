@@ -1,8 +1,4 @@
-"""Promote properties of bodies: one row of text in, the promoted values or a reason out.
-
-Pure Python without Spark: CSV and the user's functions. For JSON see `seriatim.pipeline.bodies.json_paths`, for XML
-`text_files.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
-"""
+"""Promote properties of rows of CSV, and by the user's functions: one row of text in, the promoted values or a reason out."""
 
 from __future__ import annotations
 

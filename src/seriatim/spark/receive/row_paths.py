@@ -80,7 +80,6 @@ class RowPaths:
         return read
 
     def _document_reader(self) -> Callable[[bytes], Any] | None:
-        """A reader for bodies; None: no property is in the body."""
         inside = [
             (item, path)
             for item in self.promote

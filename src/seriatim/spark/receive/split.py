@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
@@ -115,7 +115,7 @@ class ReturnedParts:
         def split(body: bytes) -> list[bytes]:
             try:
                 answer = call(body)
-                parts = answer if isinstance(answer, bytes | str) else _taken(answer)
+                parts = answer if isinstance(answer, bytes | str) else list(islice(answer, _MOST_PARTS + 1))
             except (Exception, SystemExit) as error:
                 raise failed(name, error) from error
             if isinstance(parts, bytes | str):
@@ -130,7 +130,3 @@ class ReturnedParts:
             return [bytes(part) for part in parts]
 
         return split
-
-
-def _taken(bodies: Iterable[bytes]) -> list[bytes]:
-    return list(islice(bodies, _MOST_PARTS + 1))

@@ -45,16 +45,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.bodies.envelopes.moves import Moves, moves_of
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
-from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Pipeline, Receive
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
 from seriatim.spark.receive.body_reader import PARTS
 from seriatim.spark.receive.tables import read_parquet, read_source
-from seriatim.spark.receive.text_files import read_files
+from seriatim.spark.receive.text_files import Receiving, read_files
 
 _UNNOTED = Calling()
 #: The columns that give the order of arrival of a micro-batch's messages, where none was split; total.
@@ -63,14 +61,9 @@ ARRIVAL = ("received_at", "location", "_file", "_position")
 
 def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
     """All locations of a pipeline as one frame, with the columns of this module's docstring."""
-    folders = search_folders(pipeline.source_file)
+    how = Receiving.of(spark, pipeline, calling, static=static)
     names = {**promoted(pipeline.receive), **(PARTS if has_parts(pipeline.receive) else {})}
-    groups = {route.queue.group.by for route in pipeline.route if route.queue.group.by is not None}
-    frames = [
-        _location(spark, entry, names, folders, calling, moves_of(entry, groups), static=static)
-        for entry in pipeline.receive
-    ]
-    return reduce(DataFrame.unionByName, frames)
+    return reduce(DataFrame.unionByName, [_location(how, entry, names) for entry in pipeline.receive])
 
 
 def arrival(pipeline: Pipeline) -> tuple[str, ...]:
@@ -106,24 +99,15 @@ def promoted(received: Collection[Receive]) -> dict[str, str]:
     return columns
 
 
-def _location(
-    spark: SparkSession,
-    entry: Receive,
-    names: Mapping[str, str],
-    folders: tuple[str, ...],
-    calling: Calling,
-    moves: Moves | None,
-    *,
-    static: bool,
-) -> DataFrame:
+def _location(how: Receiving, entry: Receive, names: Mapping[str, str]) -> DataFrame:
     location, entry = entry.location, replace(entry, location=entry.title)
     match entry.source.kind:
         case "json" | "csv" | "text" | "xml":
-            frame = read_files(spark, entry, folders, calling, moves, static=static)
+            frame = read_files(how, entry)
         case "parquet":
-            frame = read_parquet(spark, entry, folders, calling, moves, static=static)
+            frame = read_parquet(how, entry)
         case _:
-            frame = read_source(spark, entry, folders, calling, moves, static=static)
+            frame = read_source(how, entry)
     for name in ("type", *names):
         if name not in frame.columns:
             frame = frame.withColumn(name, F.lit(None).cast(names.get(name, "string")))

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.pipeline.bodies.envelopes.moves import Moves
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
 from seriatim.pipeline.files.source import column_of, in_body
-from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
 from seriatim.spark.frames.readings import whole_numbers
@@ -30,15 +28,7 @@ from seriatim.spark.receive.body_reader import OWN_COLUMNS, FoundMessages, Reade
 from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents
 from seriatim.spark.receive.row_paths import Columns, RowPaths
-from seriatim.spark.receive.text_files import (
-    calling_of,
-    checked_options,
-    folder_of,
-    open_files,
-    otherwise_of,
-    schema_of,
-    splitter_of,
-)
+from seriatim.spark.receive.text_files import Receiving, checked_options, folder_of, open_files, schema_of
 from seriatim.spark.session.transient_failures import healing_of_spark
 from seriatim.spark.session.versions import STARTS_ARE_TOLD, refused
 
@@ -49,19 +39,11 @@ _FILES = frozenset({"avro", "binaryfile", "orc", "parquet"})
 _LOOKED_AT = "_looked_at_"
 
 
-def read_parquet(
-    spark: SparkSession,
-    entry: Receive,
-    folders: tuple[str, ...],
-    calling: Calling,
-    moves: Moves | None,
-    *,
-    static: bool,
-) -> DataFrame:
+def read_parquet(how: Receiving, entry: Receive) -> DataFrame:
     folder, path = folder_of(entry)
     options = checked_options(entry)
-    schema = schema_of(spark, entry) if entry.source.schema else _schema_of_files(spark, entry, path, options)
-    rows = open_files(spark, "parquet", entry, options, static=static).schema(schema).load(path)
+    schema = schema_of(how.spark, entry) if entry.source.schema else _schema_of_files(how, entry, path, options)
+    rows = open_files(how, "parquet", entry, options).schema(schema).load(path)
     frame = rows.select(
         _row(schema),
         F.col("_metadata.file_path").alias("_path"),
@@ -75,29 +57,18 @@ def read_parquet(
     )
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
-    return _messages(
-        frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema),
-        absent=[], calling=calling, moves=moves,
-    )  # fmt: skip
+    return _messages(how, frame.withColumn("_name", named), entry, schema, absent=[])
 
 
-def read_source(
-    spark: SparkSession,
-    entry: Receive,
-    folders: tuple[str, ...],
-    calling: Calling,
-    moves: Moves | None,
-    *,
-    static: bool,
-) -> DataFrame:
+def read_source(how: Receiving, entry: Receive) -> DataFrame:
     """The messages of a location of any other format that Spark knows."""
     where = f"location {entry.location}"
     if not entry.source.id:
         problem = f"the format {entry.source.format!r} can't be received without the columns that name a row"
         raise UsageError(problem, where=where, remedy="give id, such as [topic, partition, offset]")
-    if entry.source.format == BOX and not static and not STARTS_ARE_TOLD:
+    if entry.source.format == BOX and not how.static and not STARTS_ARE_TOLD:
         raise refused()
-    rows = _opened(spark, entry, static=static)
+    rows = _opened(how, entry)
     if entry.source.format == BOX:  # a queue without order has neither
         named = {"group": F.coalesce("group", F.lit("")), "ordinal": F.coalesce("ordinal", F.lit(0))}
         rows = rows.withColumns(named)
@@ -112,34 +83,33 @@ def read_source(
         number.cast("bigint").alias("_position"),
         F.concat_ws(":", *[F.coalesce(text.shown, F.lit("null")) for text in ids]).alias("_name"),
     )
-    body = _body(entry, schema)
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(text.shown.isNull(), F.lit(f"{text.name}, which names the row, is null")) for text in ids]
-    messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling, moves=moves)
+    messages = _messages(how, frame, entry, schema, absent=absent)
     if entry.source.format != BOX:
         return messages
     # A message of a box keeps its id.
     return messages.withColumn("message_id", F.substr("message_id", F.lit(len(entry.location) + 2)))
 
 
-def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
+def _opened(how: Receiving, entry: Receive) -> DataFrame:
     source = entry.source
     path = folder_of(entry)[1] if source.path is not None else None
 
     def opened(*, static: bool) -> DataFrame:
-        reader = spark.read if static else spark.readStream
+        reader = how.spark.read if static else how.spark.readStream
         if not static and source.format.lower() in _FILES:
             reader = reader.option("maxFileAge", "36500d")
         reader = reader.format(source.format).options(**source.options)
         if source.schema is not None:
-            reader = reader.schema(schema_of(spark, entry))
+            reader = reader.schema(schema_of(how.spark, entry))
         elif not static and source.format.lower() in _FILES:
             reader = reader.schema(opened(static=True).schema)
         return reader.load(path) if path is not None else reader.load()
 
     try:
-        return opened(static=static)
+        return opened(static=how.static)
     except UsageError:
         raise
     except Exception as error:  # sources raise errors without a common type
@@ -217,7 +187,6 @@ def _row(schema: T.StructType) -> Column:
 
 
 def _body(entry: Receive, schema: T.StructType) -> Column:
-    """The body: its column, or the row as JSON."""
     name = entry.source.body
     if name is None:
         return F.to_json("_row", {"ignoreNullFields": "false"}).cast("binary")
@@ -229,20 +198,13 @@ def _body(entry: Receive, schema: T.StructType) -> Column:
 
 
 def _messages(
-    frame: DataFrame,
-    entry: Receive,
-    schema: T.StructType,
-    folders: tuple[str, ...],
-    body: Column,
-    *,
-    absent: Sequence[Column],
-    calling: Calling,
-    moves: Moves | None,
+    how: Receiving, frame: DataFrame, entry: Receive, schema: T.StructType, *, absent: Sequence[Column]
 ) -> DataFrame:
     """Convert (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
-    inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
+    body = _body(entry, schema)
+    inside = tuple(item for item in entry.promote if entry.function or not _is_column(entry, item))
     columns_of = [_column(entry, schema, item) for item in entry.promote if item not in inside]
-    documents = _documents(entry, inside, folders)
+    documents = _documents(entry, inside, how.folders)
     looked_at = documents.values.columns() if isinstance(documents.values, RowPaths) else ()
     for name in looked_at:
         _type_of(entry, schema, name)
@@ -259,10 +221,7 @@ def _messages(
     )
     if not inside and entry.split is None:
         return messages
-    splitter = splitter_of(entry, folders)
-    reading = Reading(
-        entry.location, tuple(inside), documents, splitter, otherwise_of(entry), calling_of(entry, calling), moves
-    )
+    reading = how.reading(entry, inside, documents)
     try:
         reading.check()
     except UsageError as error:
@@ -279,8 +238,7 @@ def _is_column(entry: Receive, item: Promotion) -> bool:
     return not in_body(entry.source.kind, path, entry.split, entry.envelope) and column_of(path)[1] is None
 
 
-def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
-    promote = tuple(inside)
+def _documents(entry: Receive, promote: tuple[Promotion, ...], folders: tuple[str, ...]) -> Documents:
     if entry.function:
         return Documents(Returned(Function(entry.function, folders), promote), in_files=False)
     if not promote:
@@ -309,7 +267,6 @@ class _Bodies:
             yield _joined(rows, reader.taken())
 
     def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
-        """For each row the columns that are read, by name."""
         if not self.looked_at:
             return None
         columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]
@@ -322,9 +279,9 @@ def _joined(batch: pa.RecordBatch, messages: FoundMessages) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({**own, **messages.columns(batch.column("body"))})
 
 
-def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Mapping[str, str]) -> T.StructType:
+def _schema_of_files(how: Receiving, entry: Receive, path: str, options: Mapping[str, str]) -> T.StructType:
     try:
-        return open_files(spark, "parquet", entry, options, static=True).load(path).schema
+        return open_files(replace(how, static=True), "parquet", entry, options).load(path).schema
     except AnalysisException as error:
         problem = f"no Parquet file in {path} tells the columns"
         raise UsageError(

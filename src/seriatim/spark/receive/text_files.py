@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from lxml import etree
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -14,13 +13,13 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.bodies.envelopes.moves import Moves
+from seriatim.pipeline.bodies.envelopes.moves import moves_of
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths, document_reader, found
 from seriatim.pipeline.bodies.xpath import compiled
-from seriatim.pipeline.declared.function import Function
-from seriatim.pipeline.declared.pipeline import Receive
+from seriatim.pipeline.declared.function import Function, search_folders
+from seriatim.pipeline.declared.pipeline import Pipeline, Promotion, Receive
 from seriatim.pipeline.files.source import FILE_OPTIONS, MAX_ROW_BYTES, OPTIONS, row_bytes
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import OWN_COLUMNS, Reading
@@ -72,26 +71,44 @@ class XmlElements:
         return split
 
 
-def read_files(
-    spark: SparkSession,
-    entry: Receive,
-    folders: tuple[str, ...],
-    calling: Calling,
-    moves: Moves | None,
-    *,
-    static: bool,
-) -> DataFrame:
-    lines = lines_of(spark, entry, folders, calling, moves)
-    schema = OWN_COLUMNS + lines.reading.schema()
-    return text_of(spark, entry, static=static).mapInArrow(lines.__call__, schema)
+@dataclass(frozen=True, slots=True)
+class Receiving:
+    """What the locations of a pipeline share while they are received."""
+
+    spark: SparkSession
+    calling: Calling
+    #: The folders of the user's code.
+    folders: tuple[str, ...]
+    #: The properties that are group keys.
+    groups: Collection[str]
+    static: bool
+
+    @classmethod
+    def of(cls, spark: SparkSession, pipeline: Pipeline, calling: Calling, *, static: bool = False) -> Receiving:
+        groups = {route.queue.group.by for route in pipeline.route if route.queue.group.by is not None}
+        return cls(spark, calling, search_folders(pipeline.source_file), groups, static)
+
+    def reading(self, entry: Receive, promote: tuple[Promotion, ...], rows: RowFormat) -> Reading:
+        """How the bodies of a location are read; its `check` is the caller's."""
+        split = entry.split
+        names = [name for name in (entry.function, None if split is None else split.function) if name is not None]
+        calling = self.calling.of(" or ".join(names), entry.location) if names else None
+        otherwise = "invalid" if split is None else split.otherwise
+        splitter, moves = _splitter(entry, self.folders), moves_of(entry, self.groups)
+        return Reading(entry.location, promote, rows, splitter, otherwise, calling, moves)
 
 
-def text_of(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
+def read_files(how: Receiving, entry: Receive) -> DataFrame:
+    lines = lines_of(how, entry)
+    return text_of(how, entry).mapInArrow(lines.__call__, OWN_COLUMNS + lines.reading.schema())
+
+
+def text_of(how: Receiving, entry: Receive) -> DataFrame:
     """The rows of a location's files, as Spark reads them: (body, path, block, received_at)."""
     _, path = folder_of(entry)
     options = checked_options(entry)
     shape = _shape(entry, options)
-    reader = open_files(spark, "text", entry, options, static=static).options(**HANDED_OVER)
+    reader = open_files(how, "text", entry, options).options(**HANDED_OVER)
     reader = reader.option(MAX_ROW_BYTES, str(shape.most))  # for `row_sizes.py`
     cut = ("wholetext", "true") if shape.whole else ("lineSep", shape.between.decode())
     return (
@@ -106,15 +123,11 @@ def text_of(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
     )
 
 
-def lines_of(
-    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, moves: Moves | None
-) -> LineReader:
+def lines_of(how: Receiving, entry: Receive) -> LineReader:
     """How a location's rows become messages, in a worker. Raises `UsageError`."""
     folder, _ = folder_of(entry)
     options = checked_options(entry)
-    rows = _rows(spark, entry, options, folders)
-    splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
-    reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls, moves)
+    reading = how.reading(entry, entry.promote, _rows(how, entry, options))
     reading.check()
     return LineReader(reading, str(folder), _shape(entry, options))
 
@@ -144,17 +157,17 @@ def checked_options(entry: Receive) -> dict[str, str]:
 
 
 def open_files(
-    spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, str], *, static: bool
+    how: Receiving, kind: str, entry: Receive, options: Mapping[str, str]
 ) -> DataFrameReader | DataStreamReader:
     """Spark's reader for the files of a location, with the options that concern files."""
-    reader = spark.read if static else spark.readStream
+    reader = how.spark.read if how.static else how.spark.readStream
     chosen = {name: value for name, value in options.items() if name in FILE_OPTIONS}
-    if not static:
+    if not how.static:
         chosen = {"maxfileage": _MAX_FILE_AGE, **chosen}
     return reader.format(kind).options(**chosen)
 
 
-def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
+def _splitter(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
     """The splitter of a location's messages; None: they aren't split."""
     split = entry.split
     if split is None:
@@ -166,18 +179,6 @@ def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
     if split.path.startswith("$"):
         return JsonElements(split.path)
     return XmlElements(split.path, entry.namespaces)
-
-
-def otherwise_of(entry: Receive) -> Literal["invalid", "whole"]:
-    """The treatment of a location's messages without parts."""
-    return "invalid" if entry.split is None else entry.split.otherwise
-
-
-def calling_of(entry: Receive, calling: Calling) -> Calling | None:
-    """How a location's user functions are called; None: it has none."""
-    split = entry.split.function if entry.split is not None else None
-    names = [name for name in (entry.function, split) if name is not None]
-    return calling.of(" or ".join(names), entry.location) if names else None
 
 
 def schema_of(spark: SparkSession, entry: Receive) -> StructType:
@@ -192,12 +193,12 @@ def schema_of(spark: SparkSession, entry: Receive) -> StructType:
     return parsed
 
 
-def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folders: tuple[str, ...]) -> RowFormat:
-    returned = Returned(Function(entry.function, folders), entry.promote) if entry.function else None
+def _rows(how: Receiving, entry: Receive, options: Mapping[str, str]) -> RowFormat:
+    returned = Returned(Function(entry.function, how.folders), entry.promote) if entry.function else None
     match entry.source.format:
         case "csv":
             columns = returned or CsvColumns(entry.promote, _dialect(entry, options))
-            return CsvRows(columns, _csv_names(spark, entry, options))
+            return CsvRows(columns, _csv_names(how.spark, entry, options))
         case "json":
             return Documents(returned or JsonPaths(entry.promote, blank=entry.envelope is not None))
         case "xml":
@@ -210,18 +211,13 @@ def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folde
 
 
 def _shape(entry: Receive, options: Mapping[str, str]) -> Shape:
-    """The form of a location's rows."""
     separator = options["linesep"].encode() if "linesep" in options else None
     try:
         most = row_bytes(options)
     except ValueError as error:
         raise UsageError(str(error), where=f"location {entry.location}") from error
-    return Shape(most, separator, _whole_files(entry, options))
-
-
-def _whole_files(entry: Receive, options: Mapping[str, str]) -> bool:
-    whole = _flag(entry, options, "multiline", default=entry.source.format == "xml")
-    return whole or _flag(entry, options, "wholetext", default=False)
+    is_whole = _flag(entry, options, "multiline", default=entry.source.format == "xml")
+    return Shape(most, separator, is_whole or _flag(entry, options, "wholetext", default=False))
 
 
 def _flag(entry: Receive, options: Mapping[str, str], name: str, *, default: bool) -> bool:

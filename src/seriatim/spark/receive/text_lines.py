@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.spark.receive.body_reader import FoundMessages, Reader, Reading
-from seriatim.spark.receive.gz_files import Rows, Shape, rows_of
+from seriatim.spark.receive.gz_files import Rows, Shape, numbered, rows_of, runs
 from seriatim.spark.receive.json_columns import JsonColumns
 from seriatim.spark.receive.row_formats import Block
 
@@ -32,8 +31,6 @@ _MOST_ODD = 3
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """Reads a task's rows of one location."""
-
     reading: Reading
     #: The location's folder, absolute; names of files are relative to it.
     root: str
@@ -69,7 +66,7 @@ class _Counter:
         batch = arrived.batch
         starts = batch.column(2).to_numpy()
         rows = _Rows(batch, self._lines)
-        for first, past in _runs(batch.column(1), starts):
+        for first, past in runs(numbered(batch.column(1)), starts):
             self._enter(Block(batch.column(1)[first].as_py(), int(starts[first])))
             start, before = int(starts[first]), self._rows - first
             # The first block holds a row that begins at its very end; the others have none at their very start.
@@ -161,11 +158,3 @@ class _Rows:
                 **({START: self._batch.column(2).take(pa.array(kept))} if self._with_starts else {}),
             }
         )
-
-
-def _runs(paths: pa.Array, starts: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
-    """The ranges of rows of one block, as (first, past the last)."""
-    files = paths.dictionary_encode().indices.to_numpy()
-    changes = np.flatnonzero((files[1:] != files[:-1]) | (starts[1:] != starts[:-1])) + 1
-    bounds = [0, *changes.tolist(), len(files)]
-    yield from pairwise(bounds)

@@ -1,8 +1,4 @@
-"""One bucket of groups during one call: packets in, decided messages out.
-
-This module converts rows to arrivals and refs back to rows. The kernel makes every decision; the operator keeps the
-state.
-"""
+"""One bucket of groups during one call: packets in, decided messages out. The kernel makes every decision."""
 
 from __future__ import annotations
 
@@ -225,13 +221,14 @@ class Bucket:
         self._skipped_numbers += before._skipped_numbers
         self._put_back += before._put_back
 
+    def _present(self) -> list[tuple[Queue, QueueState]]:
+        """The queues that have groups here, and these."""
+        known = self._index.queues
+        return [(queue, known[queue.name]) for queue in self._plan.queues if queue.name in known]
+
     def due(self) -> int:
         """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""
-        moments = [
-            kernel.due(queue.policy, self._index.queues[queue.name].state)
-            for queue in self._plan.queues
-            if queue.name in self._index.queues
-        ]
+        moments = [kernel.due(queue.policy, known.state) for queue, known in self._present()]
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
     def report(self, bucket: int) -> str:
@@ -243,51 +240,33 @@ class Bucket:
         any: those to operators' commands. ``events``, likewise: what happened to groups in this call. ``put_back``, likewise: how many
         messages operators have put back, by queue. ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
-        known = self._index.queues
+        known, present = self._index.queues, self._present()
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
         cold = cold_counts(self._index.cold)
-        groups = {name: len(queue.state) + cold.get(name, 0) for name, queue in known.items()}
-        holes = {
-            queue.name: _open_holes(known[queue.name].state)
-            for queue in self._plan.queues
-            if isinstance(queue.policy, Standard) and queue.name in known
-        }
         waiting = {
-            queue.name: (known[queue.name].keys, held_groups(queue.policy, known[queue.name].state))
-            for queue in self._plan.queues
-            if held.get(queue.name)
+            queue.name: (groups.keys, held_groups(queue.policy, groups.state))
+            for queue, groups in present
+            if held[queue.name]
         }
         figures: dict[str, object] = {
             "bucket": bucket,
             "held": held,
-            "holes": holes,
-            "groups": groups,
+            "holes": {
+                queue.name: _open_holes(groups.state) for queue, groups in present if isinstance(queue.policy, Standard)
+            },
+            "groups": {name: len(queue.state) + cold.get(name, 0) for name, queue in known.items()},
             "held_groups": {name: len(count) for name, (_, count) in waiting.items()},
             "longest": _longest(waiting),
         }
         if self._skipped_holes:
-            figures["skipped"] = {
-                "holes": self._skipped_holes,
-                "numbers": self._skipped_numbers,
-                "first": self._skipped,
-            }
-        suspected = [
-            suspect
-            for queue in self._plan.queues
-            if queue.name in known
-            for suspect in _suspected(queue, known[queue.name])
-        ]
-        not_ready = [
-            stopped(queue.name, queue.policy, known[queue.name]) for queue in self._plan.queues if queue.name in known
-        ]
+            numbers = self._skipped_numbers
+            figures["skipped"] = {"holes": self._skipped_holes, "numbers": numbers, "first": self._skipped}
+        suspected = [suspect for queue, groups in present for suspect in _suspected(queue, groups)]
+        not_ready = [stopped(queue.name, queue.policy, groups) for queue, groups in present]
         views = [view for _, group_views in not_ready for view in group_views]
         figures["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
-        if self._answers:
-            figures["answers"] = self._answers
-        if self._events:
-            figures["events"] = self._events
-        if self._put_back:
-            figures["put_back"] = self._put_back
+        more = {"answers": self._answers, "events": self._events, "put_back": self._put_back}
+        figures |= {name: entries for name, entries in more.items() if entries}
         if suspected:
             figures["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
         return json.dumps(figures)
@@ -296,10 +275,9 @@ class Bucket:
         """The arrived messages by disposition, and the groups that hold some, for the log."""
         counts = self._counts.copy()
         groups, first = 0, None
-        for queue in self._plan.queues:
-            known = self._index.queues.get(queue.name)
-            count = 0 if known is None else len(known.state.held.messages())
-            if known is None or not count:
+        for queue, known in self._present():
+            count = len(known.state.held.messages())
+            if not count:
                 continue
             counts[Disposition.HELD] += count
             of_groups = held_groups(queue.policy, known.state)
@@ -366,9 +344,8 @@ class Bucket:
         if self._cold is None:
             return
         away: dict[str, QueueState] = {}
-        for queue in self._plan.queues:
-            known = self._index.queues.get(queue.name)
-            if known is None or queue.group.expire_after is None or queue.group.expire_to != "tombstone":
+        for queue, known in self._present():
+            if queue.group.expire_after is None or queue.group.expire_to != "tombstone":
                 continue
             rows = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
             if len(rows) < max(LEAST_PUT_AWAY, (len(known.state) - len(rows)) // 8):
@@ -398,7 +375,6 @@ class Bucket:
         return None if refusals is None or refusals.null_count == len(refusals) else refusals
 
     def _rows_by_queue(self) -> dict[int, Ints]:
-        """The rows that arrived for each queue, by its number."""
         if self._found is None:
             return {0: np.arange(self._arrived.num_rows)}
         number = pc.fill_null(self._found, 0).to_numpy().astype(np.int64)
@@ -560,7 +536,6 @@ class Bucket:
     def _judge(
         self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
     ) -> tuple[State, Decided, Events]:
-        """Call the kernel for the groups with arrivals or due timers."""
         due = np.flatnonzero(kernel.due(policy, state) <= now)
         concerned = np.union1d(arrivals.group, due)
         decided, events = no_messages(), no_events()
@@ -629,24 +604,22 @@ class Bucket:
             self._refs += len(rows)
             self._rows.append(rows)
             where: str | pa.Array = queue.name
-            if (
-                self._found is not None and self._found.null_count
-            ):  # a row that names no queue belongs to the first queue
+            if self._found is not None and self._found.null_count:
+                # A row that names no queue belongs to the first queue.
                 where = self._arrived.column(self._plan.destination).take(pa.array(rows)).combine_chunks()
             self._out.append(_Decision.alike(refs, disposition, reasons, where))
 
     def _show_held(self) -> None:
-        for queue in self._plan.queues:
-            if self._plan.output == "all" and queue.name in self._index.queues:
-                state = self._index.queues[queue.name].state
-                messages = state.held.weight > 0
-                if not messages.any():
-                    continue
-                reasons = _words(kernel.why_held(queue.policy, state)[messages])
-                refs = state.held.ref[messages]
-                shown = _Decision.alike(refs, Disposition.HELD, reasons, queue.name)
-                numbers = _unwrapped(queue.policy, refs, state.held.sequence[messages], _bare(queue.policy, state.held))
-                self._out.append(replace(shown, numbers={"unwrapped": numbers}))
+        for queue, known in self._present() if self._plan.output == "all" else ():
+            state = known.state
+            messages = state.held.weight > 0
+            if not messages.any():
+                continue
+            reasons = _words(kernel.why_held(queue.policy, state)[messages])
+            refs = state.held.ref[messages]
+            shown = _Decision.alike(refs, Disposition.HELD, reasons, queue.name)
+            numbers = _unwrapped(queue.policy, refs, state.held.sequence[messages], _bare(queue.policy, state.held))
+            self._out.append(replace(shown, numbers={"unwrapped": numbers}))
 
     def _keep(self) -> None:
         """Store the bodies of held messages, and update refs of bodies that have moved."""
@@ -877,7 +850,6 @@ def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _words(reason: Ints) -> pa.Array:
-    """The reasons in words; null if there is none."""
     return _reasons().take(pa.array(reason))
 
 

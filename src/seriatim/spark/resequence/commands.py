@@ -111,7 +111,6 @@ class Obeying:
         self.changed = False
 
     def obey(self, commands: list[Command]) -> list[dict[str, Any]]:
-        """Obey commands; return the answers, as JSON has them."""
         rows = self._find(commands)
         answers = []
         for command, row in zip(commands, rows, strict=True):
@@ -119,10 +118,9 @@ class Obeying:
             if answers[-1].result == "done" and command.verb != LOOK and not command.dry_run:
                 self.changed = True
                 self._index.obeyed = (*self._index.obeyed, command.id)[-REMEMBERED:]
-        for name, states in self._states.items():
+        for name in self._states:
             known = self._index.queues[name]
-            part = State.join([states[row] for row in sorted(states)])
-            known.state = known.state.replace(np.array(sorted(states), np.int64), part)
+            known.state = self._state_now(name, known)
         return [answer.to_json() for answer in answers]
 
     def _find(self, commands: list[Command]) -> list[int | None]:
@@ -154,9 +152,8 @@ class Obeying:
         if row is None:
             row = self._begun.get((queue.name, str(command.key)))
         if row is None and not _begins(queue, command):
-            return CommandResult.to(
-                command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}"
-            )
+            why = f"destination {command.queue!r} has no group {command.key!r}"
+            return CommandResult.to(command, "unknown", why=why)
         return self._act(command, queue, row)
 
     def _act(self, command: Command, queue: Queue, row: int | None) -> CommandResult:
@@ -179,11 +176,8 @@ class Obeying:
             row = self._begin(queue, str(command.key)) if row is None else row
             self._states[queue.name][row] = outcome.state
             at = np.array([row], np.int64)
-            decided_, events_ = (
-                decided.with_columns(group=at[decided.group]),
-                events.with_columns(group=at[events.group]),
-            )
-            self._decide(queue, command, decided_, events_)
+            of_group = decided.with_columns(group=at[decided.group]), events.with_columns(group=at[events.group])
+            self._decide(queue, command, *of_group)
         released = int((decided.disposition == Disposition.RELEASED).sum())
         return CommandResult.to(
             command,
@@ -196,7 +190,6 @@ class Obeying:
         )
 
     def _begin(self, queue: Queue, key: str) -> int:
-        """The row of a group that begins now."""
         known = self._index.queues.get(queue.name) or self._without_groups(queue)
         new = pa.array([key.encode()], pa.binary())
         self._index.queues[queue.name] = known.enrolled(new, kernel.new_state(queue.policy, 1))
@@ -214,14 +207,10 @@ class Obeying:
         for chunk in np.unique(chunk_of(refs)).tolist():
             table = self._bodies.table(chunk)
             mine = refs[chunk_of(refs) == chunk]
-            ids = (
-                table.column(_ID).take(pa.array(self._bodies.places(chunk, row_of(mine))))
-                if _ID in table.column_names
-                else None
-            )
-            place = -1 if ids is None else pc.index(ids, wanted).as_py()
-            if place >= 0:
-                return int(mine[place])
+            if _ID in table.column_names:
+                ids = table.column(_ID).take(pa.array(self._bodies.places(chunk, row_of(mine))))
+                if (place := pc.index(ids, wanted).as_py()) >= 0:
+                    return int(mine[place])
         raise ActionRefused(
             f"the group holds no message {wanted!r}", where=f"group {command.key!r}", remedy="name one that it holds"
         )
@@ -234,7 +223,7 @@ class Obeying:
             if known is None or command.queue not in (None, queue.name):
                 continue
             for some in (
-                self._with_what_was_done(queue.name, known),
+                known.with_state(self._state_now(queue.name, known)),
                 *self._resting(command.arguments, queue.name, known),
             ):
                 rows = fitting(command.arguments, queue.policy, some, self._now)
@@ -258,11 +247,10 @@ class Obeying:
         if found is not None:
             yield found
 
-    def _with_what_was_done(self, name: str, known: QueueState) -> QueueState:
-        """A queue's groups after the preceding commands."""
+    def _state_now(self, name: str, known: QueueState) -> State:
+        """The state of a queue's groups after the preceding commands."""
         states = self._states.get(name)
         if not states:
-            return known
+            return known.state
         rows = sorted(states)
-        state = known.state.replace(np.array(rows, np.int64), State.join([states[row] for row in rows]))
-        return known.with_state(state)
+        return known.state.replace(np.array(rows, np.int64), State.join([states[row] for row in rows]))

@@ -7,7 +7,7 @@ Spark expression go from the packet straight into their file; see `deliver/stage
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,14 +18,11 @@ from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.due import BIT, DUE, SLOT
 from seriatim.spark.session.requirements import arrow_schema
-from seriatim.spark.state.packets import unpack
+from seriatim.spark.state.packets import InArrow, unpack
 
 #: The queue of messages that match no destination: they pass the operator like all others, so that the frame runs once. No pipeline
 #: file can use this name.
 NOWHERE = Queue("\x1fnowhere", Unordered())
-
-#: A function for ``mapInArrow``.
-Opening = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _ROWS = "seriatim.rows"
 
@@ -43,9 +40,9 @@ def rows_of(frame: DataFrame) -> T.StructType | None:
     return None if rows is None else T.StructType.fromJson(json.loads(rows))
 
 
-def opened(frame: DataFrame, rows: T.StructType) -> Opening:
-    """A function for ``mapInArrow`` on a frame of packets: its rows. A message without a destination has null for it, and the disposition
-    ``unrouted`` instead of ``released``. The reports come as `telling` rows.
+def opened(frame: DataFrame, rows: T.StructType) -> InArrow:
+    """The rows of a frame of packets. A message without a destination has null for it, and the disposition ``unrouted`` instead of
+    ``released``. The reports come as `telling` rows.
     """
     schema = arrow_schema(frame.sparkSession, rows)
 

@@ -7,8 +7,7 @@ doesn't know the destination.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,12 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.errors import CheckpointMismatch, ColumnError, UsageError
+from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.groups.policy import Standard
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.buckets import bucket_ids
-from seriatim.spark.state.packets import PACKET_SCHEMA, from_bytes, pack_by, to_bytes
-from seriatim.spark.state.synced_files import sync_folder, write_synced
+from seriatim.spark.state.checkpoint_files import sync_folder
+from seriatim.spark.state.packets import PACKET_SCHEMA, InArrow, by_bucket, pack_by, read_bucket, write_bucket
 
 START_QUEUE, START_KEY, START_NEXT = "queue", "key", "next"
 _BUCKET = "__sq_bucket"
@@ -57,36 +56,18 @@ def keep_first_numbers(packets: DataFrame, folder: Path) -> None:
     sync_folder(folder)
 
 
-def _writing(folder: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: writes the file of each bucket, whose packets are all in one task."""
+def _writing(folder: str) -> InArrow:
+    """Writes the file of each bucket, whose packets are all in one task."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        by_bucket: dict[int, list[pa.Table]] = defaultdict(list)
-        for batch in batches:
-            for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
-                by_bucket[bucket.as_py()].append(from_bytes(packet.as_buffer()))
-        for bucket, tables in by_bucket.items():
+        for bucket, tables in by_bucket(batches).items():
             rows = pa.concat_tables(tables).cast(_SCHEMA).sort_by([(START_KEY, "ascending")])
-            file = _file(Path(folder), bucket)
-            write_synced(file, to_bytes(rows.combine_chunks()).to_pybytes())
-            yield pa.RecordBatch.from_arrays([pa.array([file.name])], ["file"])
+            write_bucket(Path(folder), bucket, rows.combine_chunks())
+            yield pa.RecordBatch.from_arrays([pa.array([str(bucket)])], ["file"])
 
     return run
 
 
 def first_numbers_in(folder: Path, bucket: int) -> pa.Table:
     """The first numbers of a bucket's groups in a folder that `keep_first_numbers` has written."""
-    try:
-        return from_bytes(_file(folder, bucket).read_bytes())
-    except FileNotFoundError as error:
-        if folder.is_dir():
-            return _SCHEMA.empty_table()
-        raise CheckpointMismatch(
-            "the first numbers of a destination are gone",
-            where=str(folder),
-            remedy="restore the checkpoint from a backup",
-        ) from error
-
-
-def _file(folder: Path, bucket: int) -> Path:
-    return folder / f"{bucket}.arrow"
+    return read_bucket(folder, bucket, _SCHEMA, "the first numbers of a destination are gone")

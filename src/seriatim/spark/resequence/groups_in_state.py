@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from pyspark.sql import functions as F
 from seriatim.kernel.groups.policy import Policy, remembering
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.resequence.group_views import fitting, not_ready, views
-from seriatim.spark.resequence.held import operators, place_of
+from seriatim.spark.resequence.held import operators, place_of, state_variable
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.cold_groups import is_cold, run_of
 from seriatim.spark.state.group_index import Index
+from seriatim.spark.state.packets import InArrow
 
 _TOLD = "run long, told string"
-
-_Batches = Iterable[pa.RecordBatch]
 
 
 def groups_in_state(
@@ -34,18 +33,17 @@ def groups_in_state(
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
     incarnations = _incarnations(checkpoint)
     groups: list[dict[str, Any]] = []
+    tell = _telling(policies, incarnations, key, ready=ready)
     for operator in operators(session, place):
-        reader = session.read.format("statestore").option("operatorId", operator)
-        index = reader.option("stateVarName", "index").load(place).where("key.bucket >= 0")
+        index = state_variable(session, place, operator, "index").where("key.bucket >= 0")
         values = index.select(F.lit(0).cast("long").alias("number"), F.col("value.value").alias("value"))
-        rows = values.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
-        reports = [json.loads(row.told) for row in rows]
+        reports = [json.loads(row.told) for row in values.mapInArrow(tell, _TOLD).collect()]
         if ready:  # a group that has expired is ready or closed
-            cold = reader.option("stateVarName", "bodies").load(place).where("user_map_key.chunk < 0")
+            cold = state_variable(session, place, operator, "bodies").where("user_map_key.chunk < 0")
             pages = cold.select(
                 F.col("user_map_key.chunk").alias("number"), F.col("user_map_value.packet").alias("value")
             )
-            rows = pages.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
+            rows = pages.mapInArrow(tell, _TOLD).collect()
             reports += _newest(rows, {(report["queue"], report["group"]) for report in reports})
         groups += reports
     return sorted(groups, key=lambda group: (group["queue"], group["group"]))
@@ -73,10 +71,8 @@ def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[d
 
 def _telling(
     policies: Mapping[str, Policy], incarnations: Mapping[str, int], key: str | None, *, ready: bool
-) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the groups in buckets' indexes, as JSON."""
-
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+) -> InArrow:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, value in zip(
                 batch.column("number").to_pylist(), batch.column("value").to_pylist(), strict=True

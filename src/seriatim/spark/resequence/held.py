@@ -7,7 +7,7 @@ changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,8 @@ from seriatim.spark.session.requirements import arrow_schema, use_this_python
 from seriatim.spark.session.versions import spark_schema
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import chunk_of, places_in, row_of
-from seriatim.spark.state.packets import from_bytes
+from seriatim.spark.state.packets import InArrow, from_bytes
 
-_SCHEMA = """destination string, group string, sequence long, late boolean, reason string, missing_first long,
-    missing_last long, since timestamp"""
 _PLACE = {"__sq_bucket": T.IntegerType(), "__sq_chunk": T.LongType(), "__sq_row": T.LongType()}
 _ARROW = pa.schema(
     [
@@ -51,7 +49,6 @@ _ARROW = pa.schema(
         ("__sq_row", pa.int64()),
     ]
 )
-_Batches = Iterable[pa.RecordBatch]
 
 
 def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession | None = None) -> DataFrame:
@@ -68,7 +65,6 @@ def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession 
 
 
 def place_of(checkpoint: str | Path) -> str:
-    """Spark's part of a checkpoint."""
     text = str(checkpoint)
     if "://" in text:
         return text
@@ -83,33 +79,34 @@ def place_of(checkpoint: str | Path) -> str:
 
 def operators(session: SparkSession, place: str) -> list[int]:
     try:
-        rows = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
+        variables = variables_of(session, place)
     except PySparkException as error:
         raise UsageError(f"the checkpoint can't be read: {str(error).splitlines()[0]}", where=place) from error
-    return sorted({row[0] for row in rows if {"index", "bodies"} <= _variables(row[1])})
+    return sorted(operator for operator, names in variables.items() if {"index", "bodies"} <= names)
 
 
-def _variables(properties: str | None) -> set[str]:
-    """The names of an operator's state variables."""
-    return {variable["stateName"] for variable in json.loads(properties or "{}").get("stateVariables", [])}
+def variables_of(session: SparkSession, place: str) -> dict[int, set[str]]:
+    rows = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()
+    told = ((operator, json.loads(properties or "{}")) for operator, properties in rows)
+    return {operator: {one["stateName"] for one in found.get("stateVariables", [])} for operator, found in told}
+
+
+def state_variable(session: SparkSession, place: str, operator: int, name: str) -> DataFrame:
+    reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    return reader.load(place)
 
 
 def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool) -> DataFrame:
-    def variable(name: str) -> DataFrame:
-        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-        return reader.load(place)
-
     index = (
-        variable("index")
+        state_variable(session, place, operator, "index")
         .where("key.bucket >= 0")
         .select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("value"))
     )
-    places = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _PLACE.items())
-    frame = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
+    frame = index.mapInArrow(_rows, spark_schema(_ARROW))
     if messages:
         # Below 0 are groups that have expired.
         chunks = (
-            variable("bodies")
+            state_variable(session, place, operator, "bodies")
             .where("user_map_key.chunk >= 0")
             .select(
                 F.col("key.bucket").alias("bucket"),
@@ -121,7 +118,7 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
     return frame.drop(*_PLACE)
 
 
-def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for bucket, value in zip(*(batch.column(name).to_pylist() for name in ("bucket", "value")), strict=True):
             index = Index.from_bytes(value, None)
@@ -187,10 +184,8 @@ def _messages(session: SparkSession, chunks: DataFrame) -> DataFrame:
     return chunks.mapInArrow(_opening(arrow_schema(session, shown)), shown)
 
 
-def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of chunks."""
-
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _opening(schema: bytes) -> InArrow:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fields = pa.ipc.read_schema(pa.py_buffer(schema))
         kind = fields.field("message").type
         for batch in batches:

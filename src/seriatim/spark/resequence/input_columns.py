@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from pyspark.sql import Column, DataFrame
@@ -26,6 +27,9 @@ from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.number_columns import has_rules, holds, position, said
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
+
+# A column of a frame for a queue; None: the queue has none.
+_ColumnOf = Callable[[DataFrame, Queue], Column | None]
 
 #: The column that is compared where a queue names none.
 BODY = "body"
@@ -78,7 +82,6 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
 
 
 def _sequence(df: DataFrame, queue: Queue) -> Numbers | None:
-    """The numbers of the sequences; None if the queue needs none."""
     if by_position(queue.policy):
         found = position(df, queue)
         return Numbers(F.when(found.number.isNotNull(), F.lit(0).cast("long")), found.problem)
@@ -150,10 +153,8 @@ def _epoch(df: DataFrame, queue: Queue) -> Column | None:
     return said(df, queue).epoch if queue.says.epoch is not None else None
 
 
-def _bits(df: DataFrame, queue: Queue) -> Column | None:
-    """Whether a message opens its group, and closes it, as bits; None: no message of the queue does."""
-    if not queue.has_stays:
-        return None
+def _bits(df: DataFrame, queue: Queue) -> Column:
+    """Whether a message opens its group, and closes it, as bits."""
     properties = Properties.of(df)
     bits = F.lit(0)
     for bit, noun, text in ((OPENS, "opens", queue.group.opens), (CLOSES, "closes", queue.group.closes)):
@@ -336,30 +337,21 @@ def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invali
 def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Column]:
     """Seriatim's columns of a message for the destination `where`."""
     queues, time, void, merge = columns.queues, columns.time, columns.void, columns.merge
+    of_any = partial(_of_any, df, queues, where)
+    fingerprint: _ColumnOf = partial(_fingerprint, but=columns.arrival) if merge is None else merge.fingerprint
+    # No queue of two regions has messages that open or close groups, or that name a size.
     ours: dict[str, Column | None] = {
-        names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
-        names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _number(df, queue), "long"),
-        names.PROBLEM: _of_any(where, queues, _problem_source, lambda queue: _problem(df, queue), "int"),
-        names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size_or_bits(df, queue), "long"),
-        names.FINGERPRINT: None
-        if merge is not None
-        else _of_any(where, queues, _content_source, lambda queue: _fingerprint(df, queue, columns.arrival), "long"),
-        names.VOID: _of_any(where, queues, _void_source, lambda queue: _void(df, queue, void), "boolean"),
-        names.THROUGH: _of_any(where, queues, _number_source, lambda queue: _through(df, queue), "long"),
-        names.EPOCH: _of_any(where, queues, _number_source, lambda queue: _epoch(df, queue), "long"),
-        names.POSITION: _of_any(where, queues, _position_source, lambda queue: _position(df, queue), "binary"),
+        names.KEY: of_any(_key_source, _key, "binary"),
+        names.SEQUENCE: of_any(_sequence_source, _number, "long"),
+        names.PROBLEM: of_any(_problem_source, _problem, "int"),
+        names.SIZE: of_any(_size_source, _size_or_bits, "long") if merge is None else merge.bits.cast("long"),
+        names.FINGERPRINT: of_any(_content_source if merge is None else _merged_source, fingerprint, "long"),
+        names.VOID: of_any(lambda queue: tuple(queue.says.filters.items()), partial(_void, void=void), "boolean"),
+        names.THROUGH: of_any(_number_source, _through, "long"),
+        names.EPOCH: of_any(_number_source, _epoch, "long"),
+        names.POSITION: of_any(_position_source, _position, "binary"),
         names.TIME: None,
     }
-    if merge is not None:
-        # No queue of two regions has messages that open or close groups, or that name a size.
-        ours[names.SIZE] = merge.bits.cast("long")
-        ours[names.FINGERPRINT] = _of_any(
-            where,
-            queues,
-            lambda queue: (isinstance(queue.policy, Fifo | Standard), queue.compare and compared(queue)),
-            lambda queue: merge.fingerprint(df, queue),
-            "long",
-        )
     if time is not None:
         ours[names.TIME] = microseconds(type_of(df, time, "event time"), quoted(time), time, "event time")
     if columns.ties:
@@ -409,12 +401,12 @@ def _position_source(queue: Queue) -> object:
     return queue.says if by_position(queue.policy) else None
 
 
-def _void_source(queue: Queue) -> object:
-    return tuple(queue.says.filters.items())
-
-
 def _content_source(queue: Queue) -> object:
     return compared(queue), queue.says.restarts
+
+
+def _merged_source(queue: Queue) -> object:
+    return isinstance(queue.policy, Fifo | Standard), queue.compare and compared(queue)
 
 
 def _problem_source(queue: Queue) -> object:
@@ -431,10 +423,11 @@ def _size_source(queue: Queue) -> object:
 
 
 def _of_any(
-    where: Column | None,
+    df: DataFrame,
     queues: Sequence[Queue],
+    where: Column | None,
     source: Callable[[Queue], object],
-    column_of: Callable[[Queue], Column | None],
+    column_of: _ColumnOf,
     kind: str,
 ) -> Column | None:
     """A column that differs by queue; None if no queue has it, so that it needn't be sent. The number of expressions is the number of
@@ -443,7 +436,7 @@ def _of_any(
     alike: dict[object, list[Queue]] = {}
     for queue in queues:
         alike.setdefault(source(queue), []).append(queue)
-    columns = [(column_of(some[0]), [queue.name for queue in some]) for some in alike.values()]
+    columns = [(column_of(df, some[0]), [queue.name for queue in some]) for some in alike.values()]
     if all(column is None for column, _ in columns):
         return None
     (chosen, _), *rest = [(F.lit(None) if column is None else column, names) for column, names in columns]

@@ -10,44 +10,40 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.resequence import new_state
 from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.resequence.bucket import Plan
-from seriatim.spark.resequence.first_numbers import first_numbers_in
-from seriatim.spark.resequence.operator import enrol_first
+from seriatim.spark.resequence.held import state_variable
+from seriatim.spark.resequence.operator import index_of
 from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.session.versions import spark_schema
 from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.checkpoint_files import sync_folder
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState, joined
 from seriatim.spark.state.held_bodies import MemoryChunks, chunk_of, first_ref, part_of, row_of
 from seriatim.spark.state.moved_files import INDEX, write_moved
-from seriatim.spark.state.packets import from_bytes, pack_by
-from seriatim.spark.state.synced_files import sync_folder
+from seriatim.spark.state.packets import InArrow, from_bytes, pack_by
 
 _INDEX, _BODY, _GROUPS = "index", "body", "groups"
-_Batches = Iterable[pa.RecordBatch]
-_STATE = "bucket int, kind string, chunk long, packet binary"
-_PARTS = "bucket int, former int, chunk long, packet binary"
+_PARTS = pa.schema([("bucket", pa.int32()), ("former", pa.int32()), ("chunk", pa.int64()), ("packet", pa.binary())])
 
 
 def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, after: Plan, folder: Path) -> None:
     """Write the state of an operator as that of another number of buckets."""
     use_this_python(session)
-
-    def variable(name: str) -> DataFrame:
-        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
-        return reader.load(place)
-
+    variable = partial(state_variable, session, place, operator)
     ids = bucket_ids(plan.buckets)
     every = session.createDataFrame([(bucket,) for bucket in ids], "bucket int")
     index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("packet"))
@@ -72,10 +68,8 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
     state = index.select("bucket", F.lit(_INDEX).alias("kind"), nothing.alias("chunk"), "packet")
     state = state.unionByName(bodies.select("bucket", F.lit(_BODY).alias("kind"), "chunk", "packet"))
     state = state.unionByName(groups.select("bucket", F.lit(_GROUPS).alias("kind"), nothing.alias("chunk"), "packet"))
-    parts = (
-        state.select("bucket", "kind", "chunk", "packet").repartition("bucket").mapInArrow(_cut(plan, after), _PARTS)
-    )
-    parts = parts.repartition("bucket").mapInArrow(_written(after, str(folder), forgotten), "bucket int")
+    parts = state.repartition("bucket").mapInArrow(_cut(plan, after), spark_schema(_PARTS)).repartition("bucket")
+    parts = parts.mapInArrow(_written(after, str(folder), forgotten), "bucket int")
     written = {row.bucket for row in parts.collect()}
     index.unpersist()
     for bucket in set(bucket_ids(after.buckets)) - written if forgotten else ():
@@ -83,7 +77,7 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
     sync_folder(folder)
 
 
-def _whole(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _whole(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: the indexes of buckets with their cold groups in them, from both."""
     indexes: dict[int, bytes | None] = {}
     cold: dict[int, dict[int, bytes]] = defaultdict(dict)
@@ -103,7 +97,7 @@ def _whole(batches: _Batches) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([ids, packets], ["bucket", "packet"])
 
 
-def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _forgotten(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, the number of times, by queue and incarnation, as
     JSON.
     """
@@ -130,21 +124,16 @@ def _most(reports: Iterable[str]) -> dict[str, list[int]]:
 
 def _index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:
     """A bucket's state, with the groups of first numbers that it would add in its next call."""
-    index = Index(plan.fingerprint) if value is None else Index.from_bytes(value, plan.fingerprint, plan.history)
+    index = index_of(plan, bucket, value)
     if any(len(known.state.held) for known in index.departed.values()):
         raise CheckpointMismatch(
             "messages of a destination that was taken away aren't set aside yet", remedy="run the pipeline once before"
         )
-    for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
-        if name not in index.queues:
-            enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
     return index
 
 
-def _groups(plan: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the groups of indexes."""
-
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+def _groups(plan: Plan) -> InArrow:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
                 index = _index_of(plan, row["bucket"], row["packet"])
@@ -157,10 +146,10 @@ def _groups(plan: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     return run
 
 
-def _cut(plan: Plan, after: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: whole former buckets, cut into their parts for new ones."""
+def _cut(plan: Plan, after: Plan) -> InArrow:
+    """Whole former buckets, cut into their parts for new ones."""
 
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         indexes: dict[int, bytes | None] = {}
         bodies: dict[int, dict[int, bytes]] = defaultdict(dict)
         groups: dict[int, list[pa.Table]] = defaultdict(list)
@@ -177,17 +166,8 @@ def _cut(plan: Plan, after: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatc
             index = _index_of(plan, bucket, value)
             for to, part, chunks in _parts(after, index, bodies[bucket], groups[bucket]):
                 for chunk, packet in {INDEX: part.to_bytes(), **chunks}.items():
-                    yield pa.RecordBatch.from_pylist(
-                        [{"bucket": to, "former": bucket, "chunk": chunk, "packet": packet}],
-                        pa.schema(
-                            [
-                                ("bucket", pa.int32()),
-                                ("former", pa.int32()),
-                                ("chunk", pa.int64()),
-                                ("packet", pa.binary()),
-                            ]
-                        ),
-                    )
+                    row = {"bucket": to, "former": bucket, "chunk": chunk, "packet": packet}
+                    yield pa.RecordBatch.from_pylist([row], _PARTS)
 
     return run
 
@@ -236,12 +216,10 @@ def _renumber(index: Index, old: Ints, new: Ints) -> None:
             index.queues[name] = replace(known, state=known.state.having(held=moved))
 
 
-def _written(
-    after: Plan, folder: str, forgotten: Mapping[str, list[int]]
-) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: writes the file of each new bucket from its parts, which are all in one task."""
+def _written(after: Plan, folder: str, forgotten: Mapping[str, list[int]]) -> InArrow:
+    """Writes the file of each new bucket from its parts, which are all in one task."""
 
-    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         parts: dict[int, dict[int, dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
         for batch in batches:
             for row in batch.to_pylist():

@@ -17,7 +17,7 @@ from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import HIGHEST, LOWEST
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.frames.columns import located
-from seriatim.spark.frames.readings import Numbers, sequence_numbers, whole_numbers
+from seriatim.spark.frames.readings import Numbers, sequence_numbers, whole_numbers, why
 from seriatim.spark.route.filter_expressions import Properties, condition
 
 #: The columns that say more of a message's number: whether it has numbers that have left before; its number through all turns; whether its
@@ -108,7 +108,7 @@ def position(df: DataFrame, queue: Queue) -> Numbers:
     lacks = reduce(Column.__or__, [absent for _, absent in parts])
     found = F.concat(*[part for part, _ in parts])
     found = F.when(~lacks & F.octet_length(found).between(1, MOST_BYTES), found)
-    problem = F.when(lacks, _why(Reason.SEQUENCE_MISSING)).otherwise(_why(Reason.NOT_A_POSITION))
+    problem = F.when(lacks, why(Reason.SEQUENCE_MISSING)).otherwise(why(Reason.NOT_A_POSITION))
     return Numbers(found, F.when(found.isNull(), problem))
 
 
@@ -142,7 +142,6 @@ def _eight_bytes(number: Column) -> Column:
 
 
 def _first_of(bits: list[tuple[Column | None, int]]) -> Column | None:
-    """The bit of the first filter that holds."""
     found = None
     for filter_, bit in reversed(bits):
         if filter_ is not None:
@@ -162,16 +161,12 @@ def _first(df: DataFrame, queue: Queue) -> tuple[Column, Column]:
     """The first number that a message covers, null if there is none, and the `Reason`."""
     says, step = queue.says, queue.policy.increment if isinstance(queue.policy, Standard) else 1
     number, wrong = _read(df, queue, str(says.by if says.previous is None else says.previous))
-    wrong = F.when(number.isNull(), F.coalesce(*([] if wrong is None else [wrong]), _why(Reason.SEQUENCE_MISSING)))
+    wrong = F.when(number.isNull(), F.coalesce(*([] if wrong is None else [wrong]), why(Reason.SEQUENCE_MISSING)))
     if says.previous is None:
         return number, wrong
     if says.modulus is not None:
         fits = number.between(0, says.modulus - 1)
         following = F.when(fits, F.try_mod(number + step, F.lit(says.modulus)))
-        return following, F.coalesce(wrong, F.when(~fits, _why(Reason.NOT_OF_MODULUS)))
+        return following, F.coalesce(wrong, F.when(~fits, why(Reason.NOT_OF_MODULUS)))
     fits = number <= HIGHEST - step
-    return F.when(fits, number + step), F.coalesce(wrong, F.when(~fits, _why(Reason.SEQUENCE_OVERFLOWS)))
-
-
-def _why(reason: Reason) -> Column:
-    return F.lit(int(reason))
+    return F.when(fits, number + step), F.coalesce(wrong, F.when(~fits, why(Reason.SEQUENCE_OVERFLOWS)))

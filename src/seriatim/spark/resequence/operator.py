@@ -31,7 +31,7 @@ from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from seriatim.spark.state.manifest import is_cut_alike
 from seriatim.spark.state.moved_files import INDEX, read_moved
-from seriatim.spark.state.packets import from_bytes, to_bytes
+from seriatim.spark.state.packets import InArrow, from_bytes, to_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,11 +164,7 @@ class Resequencer(StatefulProcessor):
             value is None or not is_cut_alike(Index.fingerprint_of(value[0]), plan.fingerprint)
         ):
             value = self._take_over(Path(plan.moved), bucket)
-        index = Index(plan.fingerprint) if value is None else Index.from_bytes(value[0], plan.fingerprint, plan.history)
-        for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
-            if name not in index.queues:
-                enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
-        return index
+        return index_of(plan, bucket, None if value is None else value[0])
 
     def _take_over(self, folder: Path, bucket: int) -> tuple[bytes] | None:
         """Read the state that a move has written in place of Spark's state; return the index."""
@@ -242,6 +238,15 @@ class Resequencer(StatefulProcessor):
         index.timer = wanted
 
 
+def index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:
+    """A bucket's state, with the groups of first numbers that it doesn't know yet."""
+    index = Index(plan.fingerprint) if value is None else Index.from_bytes(value, plan.fingerprint, plan.history)
+    for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
+        if name not in index.queues:
+            enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
+    return index
+
+
 def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = None) -> None:
     """Add groups with their first numbers to an index that doesn't have them yet."""
     for queue in plan.queues:
@@ -258,10 +263,10 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = 
 
 def resequence_to_the_end(
     plan: Plan, until: str | None, *, finish: bool, left_out: Callable[[dict[int, Share]], None] | None = None
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end. Packets come as (bucket,
-    packet, first), `first` a packet of first numbers. `until` names a column of the packets' rows with the time to which the clock moves at
-    the end (microseconds). `left_out` is called at the end of a partition, with the share of each of its buckets.
+) -> InArrow:
+    """All buckets of a partition of a batch frame, from an empty state to the end. Packets come as (bucket, packet, first), `first` a
+    packet of first numbers. `until` names a column of the packets' rows with the time to which the clock moves at the end (microseconds).
+    `left_out` is called at the end of a partition, with the share of each of its buckets.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

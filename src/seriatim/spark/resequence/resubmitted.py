@@ -92,7 +92,7 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
         if field.name == plan.destination:
             columns[field.name] = pa.array(destinations, pa.string())
         else:
-            columns[field.name] = _column([row.get(field.name) for row in rows], field.type)
+            columns[field.name] = pa.array([_typed(row.get(field.name), field.type) for row in rows], field.type)
     own: dict[str, list[Any]] = {
         names.KEY: [str(command.key).encode() for command in commands],
         names.PROBLEM: [None] * len(commands),
@@ -134,10 +134,6 @@ def answer_to(command: Command, became: Became) -> CommandResult:
 def _shortened(command: Command) -> Command:
     kept = {name: command.arguments[name] for name in _KEPT if name in command.arguments}
     return replace(command, arguments=kept)
-
-
-def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array([_typed(value, kind) for value in values], kind)
 
 
 def _typed(value: Any, kind: pa.DataType) -> Any:

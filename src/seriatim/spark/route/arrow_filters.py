@@ -19,8 +19,6 @@ _SHORT = 18
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Tries filters on messages, for ``mapInArrow``."""
-
     filters: Sequence[tuple[Expression, str]]
     properties: Mapping[str, tuple[str, Type]]
     #: The names for the first columns, which belong to the message; the other columns are for the filters only.

@@ -117,7 +117,6 @@ def spark_type(kind: Type) -> T.DataType:
 
 
 def literal(value: Any, kind: Type) -> Any:
-    """A constant as Python's value for Spark."""
     if kind.kind is ValueKind.DECIMAL and value is not None:
         sign, digits, _ = Decimal(value).as_tuple()
         return Decimal((sign, digits, -kind.scale))

@@ -252,8 +252,6 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JavaFound:
-    """The path of Java, and its major version."""
-
     path: Path
     version: int
 

@@ -54,5 +54,4 @@ def healing(error: SeriatimError, text: str) -> str | None:
 
 
 def healing_of_spark(text: str) -> str | None:
-    """The cause of a transient failure of Spark; None for other failures."""
     return next((cause for words, cause in _TABLE if words.search(text)), None)

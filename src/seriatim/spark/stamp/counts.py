@@ -36,8 +36,6 @@ _PLACE = [(name, "ascending") for name in ("location", "received_at", "file", "s
 
 
 class TicketsByCounts:
-    """The tickets of a partition during one micro-batch."""
-
     def __init__(self, plan: StampPlan) -> None:
         self._plan = plan
         self._begins: dict[int, int] = {}
@@ -57,7 +55,6 @@ class TicketsByCounts:
         return counters.to_bytes(self._plan.fingerprint)
 
     def stamped(self, messages: pa.Table) -> pa.Table:
-        """The messages with their tickets in place of their blocks."""
         if BLOCK not in messages.column_names:
             return messages
         blocks = messages.column(BLOCK).combine_chunks().dictionary_encode()

@@ -7,7 +7,7 @@ message, the position of its ticket, from which `add_tickets` makes the column. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from seriatim.errors import ColumnError
 from seriatim.kernel import stamp as kernel
 from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.session.collector import freeze_loaded
-from seriatim.spark.state.packets import from_bytes
+from seriatim.spark.state.packets import InArrow, by_bucket, from_bytes
 from seriatim.spark.state.ticket_counters import Counters
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ _MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
 
 
 def not_total(messages: pa.Table, order_by: Sequence[str], location: str) -> ColumnError:
-    """The error for two messages of one location that are equal in all columns of the order."""
     first, second = (_name(messages, row, order_by) for row in range(2))
     alike = ", ".join(f"{name} {_shown(messages, name, 0)}" for name in order_by)
     return ColumnError(
@@ -210,10 +209,10 @@ def _keys(column: pa.ChunkedArray) -> list[Ints]:
     return [*keys, numbers.to_numpy().astype(np.int64, copy=False)]
 
 
-def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: the messages of the packets with their tickets. A shuffle brings packets in any order. They are
-    sorted, so that later stages pack the same messages into the same packets when a part of the query runs again: Spark ends a query whose
-    second run writes a row that differs in a byte (``spark.sql.shuffle.orderIndependentChecksum``).
+def add_tickets(plan: StampPlan) -> InArrow:
+    """The messages of the packets with their tickets. A shuffle brings packets in any order. They are sorted, so that later stages pack the
+    same messages into the same packets when a part of the query runs again: Spark ends a query whose second run writes a row that differs
+    in a byte (``spark.sql.shuffle.orderIndependentChecksum``).
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -248,14 +247,11 @@ def _last_numbers(plan: StampPlan, location: pa.StringArray) -> int | Ints:
     return by_code[pc.fill_null(coded.indices, -1).to_numpy()]
 
 
-def stamp_to_the_end(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state."""
+def stamp_to_the_end(plan: StampPlan) -> InArrow:
+    """All buckets of a partition of a batch frame, from an empty state."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        packets: dict[int, list[pa.Table]] = defaultdict(list)
-        for batch in batches:
-            for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
-                packets[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+        packets = by_bucket(batches)
         for bucket in sorted(packets):
             tables = packets.pop(bucket)
             for table, positions in zip(tables, _positions(plan, Counters(), tables), strict=True):

@@ -88,7 +88,6 @@ def stamp_locations(
     received: Sequence[Receive],
     *,
     buckets: int = DEFAULT_BUCKETS,
-    invalid: str = "_invalid",
     following: Mapping[str, int] | None = None,
 ) -> DataFrame:
     """Stamp the messages of a pipeline, as its locations declare. Messages of locations without `stamp`, and messages that are invalid
@@ -104,8 +103,8 @@ def stamp_locations(
     for location, order in orders.items():
         _check_order(df, order, where=f"location {location!r}: ")
         _check_last_number(stamps[location].last_number)
-    df = _without_place(df, stamps, invalid)
-    name = F.when(F.col("location").isin(list(stamps)) & quoted(invalid).isNull(), F.col("location"))
+    df = _without_place(df, stamps)
+    name = F.when(F.col("location").isin(list(stamps)) & F.col("_invalid").isNull(), F.col("location"))
     # Neighbouring numbers spread few locations as evenly as many.
     places = [F.when(name == location, F.lit(place)) for place, location in enumerate(stamps)]
     spread = F.coalesce(*places, F.xxhash64("message_id"))
@@ -172,9 +171,9 @@ def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
     return (*order, *own)
 
 
-def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> DataFrame:
+def _without_place(df: DataFrame, stamps: Mapping[str, Stamp]) -> DataFrame:
     """The frame in which messages that lack a column of their location's order are marked as invalid."""
-    reasons = [quoted(invalid)]
+    reasons = [F.col("_invalid")]
     for location, how in stamps.items():
         lacking = [F.when(quoted(name).isNull(), F.lit(name)) for name in how.order_by]
         if lacking:
@@ -182,7 +181,7 @@ def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> 
                 F.lit("stamp: "), F.coalesce(*lacking), F.lit(", by which its location is ordered, is null")
             )
             reasons.append(F.when(F.col("location") == location, reason))
-    return df.withColumn(invalid, F.coalesce(*reasons)) if len(reasons) > 1 else df
+    return df.withColumn("_invalid", F.coalesce(*reasons)) if len(reasons) > 1 else df
 
 
 def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:

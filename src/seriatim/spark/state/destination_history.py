@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DestinationHistory:
-    """The history of a checkpoint's destinations, by their names."""
-
     #: How often each destination was added, from 1; also of removed destinations.
     incarnations: Mapping[str, int] = field(default_factory=dict)
     #: The last incarnation that was removed although it held messages, which are dead then.

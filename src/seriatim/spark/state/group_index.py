@@ -98,19 +98,17 @@ class QueueState:
         return self.born() + (self.incarnation - 1)
 
     def take(self, rows: Ints) -> QueueState:
-        """Some of the groups, by their rows, which ascend."""
         births = None if self.births is None else self.births[rows]
         found = QueueState(
             self.keys.take(pa.array(rows)), self.state.select(rows), self.incarnation, self.forgotten, births
         )
         return found.with_positions(self.positions, found.state) if self.positions else found
 
-    def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
-        """Return the same queue with further groups after these; `births` None: they begin now."""
-        if births is None and not self.forgotten and self.births is None:
-            more = None
-        else:
-            more = np.concatenate([self.born(), np.full(len(keys), self.forgotten) if births is None else births])
+    def enrolled(self, keys: pa.BinaryArray, state: State) -> QueueState:
+        """Return the same queue with further groups after these, which begin now."""
+        more = None
+        if self.forgotten or self.births is not None:
+            more = np.concatenate([self.born(), np.full(len(keys), self.forgotten)])
         every = pa.concat_arrays([self.keys, keys])
         return QueueState(
             every, State.join([self.state, state]), self.incarnation, self.forgotten, more, self.positions
@@ -150,7 +148,6 @@ class Run:
     bounds: tuple[int, ...]
 
     def as_json(self) -> list[object]:
-        """Return it for JSON."""
         return [self.id, self.groups, dict(self.live), list(self.bounds)]
 
     @classmethod
@@ -220,7 +217,6 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
-        """Read the index from the stored value."""
         reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
         check_header(header, LAYOUT, fingerprint if history is None else None)

@@ -55,8 +55,6 @@ class Chunks(Protocol):
 
 @dataclass(slots=True)
 class MemoryChunks:
-    """A store in memory, for batch frames."""
-
     packets: dict[int, bytes]
 
     def get(self, chunk: int) -> bytes:

@@ -6,14 +6,18 @@ as one, and every Arrow type is kept. This module owns the format, and knows not
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seriatim.errors import CheckpointMismatch
 from seriatim.spark.session.collector import freeze_loaded
+from seriatim.spark.state.checkpoint_files import write_synced
 
 #: The columns between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
@@ -29,7 +33,8 @@ _SLICE_BYTES = 8 * 2**20
 #: Text and binary arrays address less than 2 GiB; above this, chunks stay separate.
 _ONE_ARRAY = 2**30
 
-_Pack = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+#: A function for ``mapInArrow``.
+InArrow = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
@@ -40,12 +45,26 @@ def to_bytes(table: pa.Table | pa.RecordBatch) -> pa.Buffer:
 
 
 def from_bytes(packet: bytes | pa.Buffer) -> pa.Table:
-    """The rows of a packet, without copying them."""
     return pa.ipc.open_stream(packet).read_all()
 
 
-def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow``: packets by the number in `column`, which it drops."""
+def write_bucket(folder: Path, bucket: int, rows: pa.Table) -> None:
+    """Write the rows of a bucket into a file of its own in a folder of the checkpoint."""
+    write_synced(folder / f"{bucket}.arrow", to_bytes(rows).to_pybytes())
+
+
+def read_bucket(folder: Path, bucket: int, schema: pa.Schema, gone: str) -> pa.Table:
+    """The rows that `write_bucket` has written, if there are any; `gone`: the error where there is no such folder."""
+    try:
+        return from_bytes((folder / f"{bucket}.arrow").read_bytes())
+    except FileNotFoundError as error:
+        if folder.is_dir():
+            return schema.empty_table()
+        raise CheckpointMismatch(gone, where=str(folder), remedy="restore the checkpoint from a backup") from error
+
+
+def pack_by(column: str, ids: list[int]) -> InArrow:
+    """Packets by the number in `column`, which it drops."""
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded()  # in a user's session no other code has done it
@@ -65,10 +84,10 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     return pack
 
 
-def with_witness(pack: _Pack) -> _Pack:
-    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack. If the number of buckets changed, a group
-    in another bucket would silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its
-    state shows how the query was started. Its packet is empty.
+def with_witness(pack: InArrow) -> InArrow:
+    """The same packets, and one for a witness if there are rows to pack. If the number of buckets changed, a group in another bucket would
+    silently begin anew. So one bucket that exists with any number of buckets takes part in every batch, and its state shows how the query
+    was started. Its packet is empty.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,9 +96,17 @@ def with_witness(pack: _Pack) -> _Pack:
             is_more = True
             yield packets
         if is_more:
-            yield pa.record_batch({"bucket": pa.array([0], pa.int32()), "packet": pa.array([b""], pa.binary())})
+            yield one_packet(0, pa.py_buffer(b""))
 
     return run
+
+
+def by_bucket(batches: Iterable[pa.RecordBatch]) -> dict[int, list[pa.Table]]:
+    tables: dict[int, list[pa.Table]] = defaultdict(list)
+    for batch in batches:
+        for bucket, packet in zip(batch.column("bucket"), batch.column("packet"), strict=True):
+            tables[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+    return tables
 
 
 def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
@@ -123,7 +150,6 @@ def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.Recor
 
 
 def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | None]:
-    """The packets of a bucket, put together."""
     if not any(EACH in packet.column_names for packet in packets):
         both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
         return both, both, None

@@ -20,8 +20,6 @@ Apart = Callable[[bytes], list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The split of a location's bodies."""
-
     envelope: str
     #: For each property by which messages are grouped, the paths into the body.
     keys: tuple[tuple[str, ...], ...]
