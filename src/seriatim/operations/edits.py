@@ -11,7 +11,6 @@ import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +28,7 @@ from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
 from seriatim.operations.listing import check_queues
+from seriatim.operations.tables.table import as_json_line
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
@@ -128,16 +128,7 @@ def line_of(message: ExportedMessage) -> str:
         fields["body"] = message.body.decode()
     except UnicodeDecodeError:
         fields["body_base64"] = base64.b64encode(message.body).decode()
-    return json.dumps(fields, ensure_ascii=False, default=_written)
-
-
-def _written(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-    raise TypeError(type(value).__name__)
+    return as_json_line(fields)
 
 
 def read(lines: Iterable[bytes], name: str = "") -> list[ExportedMessage | UsageError]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
@@ -16,18 +14,9 @@ from seriatim.cli.shown.table import Column, Table, json_only, json_option, prin
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 
-if TYPE_CHECKING:
-    from uuid import UUID
-
-
-def _text(box_id: UUID | None) -> str | None:
-    return None if box_id is None else str(box_id)
-
-
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
-    Column("id", None, value=lambda one: str(one.id)),
-    *json_only("incarnation", "since"),
+    *json_only("id", "incarnation", "since"),
     Column(
         "enabled",
         None,
@@ -35,10 +24,8 @@ IDENTITY: Table[BoxIdentity] = Table(
         meaning="whether the box is on the server that it remembers, and nobody has disabled it",
     ),
     *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
-    Column("system_identifier_here", None, meaning="the same of the server on which the box is now"),
-    Column("database_oid_here", None, meaning="likewise"),
-    Column("timeline_here", None, meaning="likewise"),
-    Column("folder_here", None, meaning="likewise"),
+    *json_only(system_identifier_here="the same of the server on which the box is now"),
+    *json_only(database_oid_here="likewise", timeline_here="likewise", folder_here="likewise"),
     row="seriatim.box.views.box_identity:BoxIdentity",
 )
 ENABLED: Table[dict[str, object]] = Table(
@@ -50,9 +37,7 @@ ENABLED: Table[dict[str, object]] = Table(
 NEW_ID: Table[NewIdentity] = Table(
     "A new id of a box",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("id", None, value=lambda one: _text(one.id)),
-    Column("former_id", None, value=lambda one: _text(one.former_id)),
-    *json_only("messages", "dialogs"),
+    *json_only("id", "former_id", "messages", "dialogs"),
     row="seriatim.box.operators.identity:NewIdentity",
 )
 _DRY_RUN = "Change nothing; show what would be done."

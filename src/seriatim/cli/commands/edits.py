@@ -12,15 +12,14 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, columns, json_only, print_object, print_rows
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
     *json_only("was_waiting"),

@@ -16,7 +16,7 @@ from rich.text import Text
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, json_only, json_option, lines_of
+from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
@@ -41,14 +41,10 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("enabled", "state", shown=lambda one: "on" if one.enabled else "off"),
     Column("waiting"),
     Column("ready_s", "oldest", shown=lambda one: _period(one.ready_s)),
-    Column("in_hand"),
-    Column("held"),
+    *columns("in_hand", "held"),
     Column("missing", "missing a number"),
     Column("hole_s", "oldest hole", shown=lambda one: _period(one.hole_s)),
-    Column("suspended"),
-    Column("faulted"),
-    Column("dead"),
-    Column("processes"),
+    *columns("suspended", "faulted", "dead", "processes"),
     *json_only("standing_holes", "is_estimated"),
     row="seriatim.operations.overview:QueueOverview",
     nothing="there are no queues",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.operations.bulk_operations import BulkGroup, BulkOperation
@@ -14,15 +14,10 @@ BULK_OPERATIONS: Table[BulkOperation] = Table(
     Column("bulk_id", "operation", shown=lambda one: str(one.bulk_id)),
     Column("action"),
     Column("state", kind="str", meaning="`gathered` (it waits to be begun), `running`, `ended` or `cancelled`"),
-    Column("queues"),
-    Column("groups"),
-    Column("done"),
-    Column("refused"),
-    Column("changed"),
+    *columns("queues", "groups", "done", "refused", "changed"),
     Column("left", kind="int", meaning="how many groups have no result"),
     *json_only("at_once", "filter"),
-    Column("actor"),
-    Column("reason"),
+    *columns("actor", "reason"),
     *json_only("role"),
     Column("gathered_at", "gathered"),
     *json_only("begun_at", "moved_at"),
@@ -33,8 +28,7 @@ BULK_OPERATIONS: Table[BulkOperation] = Table(
 BULK_GROUPS: Table[BulkGroup] = Table(
     "A group of a bulk operation",
     *json_only("queue_id"),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("result", shown=lambda one: one.result or "left"),
     Column("why"),
     Column("operation_id", "log", shown=lambda one: None if one.operation_id is None else str(one.operation_id)),

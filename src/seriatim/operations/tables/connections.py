@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.table import Column, Table
+from seriatim.operations.tables.table import Column, Table, columns
 
 if TYPE_CHECKING:
     from seriatim.box.views.connections import ConnectionView
@@ -18,10 +18,7 @@ def _period(seconds: float | None) -> str:
 CONNECTION: Table[ConnectionView] = Table(
     "A connection",
     Column("pid", "process", shown=lambda one: str(one.pid)),
-    Column("name"),
-    Column("role"),
-    Column("address"),
-    Column("state"),
+    *columns("name", "role", "address", "state"),
     Column("transaction_s", "transaction", shown=lambda one: _period(one.transaction_s)),
     Column("idle_s", "idle", shown=lambda one: _period(one.idle_s)),
     Column("locks"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.operations.dead_letters import DeadLetter, Requeued
@@ -18,12 +18,10 @@ def _reason(letter: DeadLetter) -> str:
 DEAD_LETTERS: Table[DeadLetter] = Table(
     "A dead letter",
     Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     *json_only("type"),
-    Column("sequence"),
-    Column("ordinal"),
+    *columns("sequence", "ordinal"),
     Column("attempt", "attempts"),
     Column("reason", shown=_reason),
     *json_only("error"),

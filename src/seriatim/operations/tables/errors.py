@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table
+from seriatim.operations.tables.table import Column, Table, columns
 from seriatim.operations.tables.texts import first_line
 
 if TYPE_CHECKING:
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 #: What `--by error` prints.
 ERRORS: Table[ErrorCount] = Table(
     "A count of an error",
-    Column("count"),
-    Column("error"),
+    *columns("count", "error"),
     Column("example", shown=lambda one: None if one.example is None else first_line(one.example)),
     Column("last"),
     row="seriatim.box.views.filters:ErrorCount",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 from seriatim.operations.tables.texts import first_line
 
 if TYPE_CHECKING:
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 FAULTS: Table[FaultView] = Table(
     "A fault",
     Column("fault_id", "fault", shown=lambda one: str(one.fault_id)),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     *json_only("type", "sequence", "ordinal"),
     Column("attempt"),

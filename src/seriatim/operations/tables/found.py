@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.groups import GROUPS
 from seriatim.operations.tables.messages import MESSAGES
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.box.views.find import FoundMessage, SearchResult, Similar
@@ -22,9 +22,7 @@ SIMILAR: Table[Similar] = Table(
     "A message or group that has a text in part",
     Column("matched"),
     Column("message_id", "message"),
-    Column("queue"),
-    Column("group"),
-    Column("at"),
+    *columns("queue", "group", "at"),
     row="seriatim.box.views.find:Similar",
 )
 FOUND: Table[SearchResult] = Table(

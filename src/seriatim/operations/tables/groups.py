@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import GroupView
@@ -33,16 +33,13 @@ def _missing(view: GroupView) -> str | None:
 
 GROUP: Table[GroupView] = Table(
     "A group",
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("state", shown=_state),
     Column("since"),
     *json_only("locked", "locked_by"),
     Column("next", "next number"),
     text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
-    Column("arrived"),
-    Column("held"),
-    Column("queued"),
+    *columns("arrived", "held", "queued"),
     *json_only("in_hand", "hole_since", "hole_through", "last_released", "ordinal", "incarnation"),
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
@@ -12,10 +12,7 @@ if TYPE_CHECKING:
 INSTANCES: Table[InstanceView] = Table(
     "An instance",
     Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),
-    Column("queue"),
-    Column("group"),
-    Column("status"),
-    Column("subscription"),
+    *columns("queue", "group", "status", "subscription"),
     *json_only("starts", "correlations"),
     Column("waiting"),
     *json_only("state", "version", "started_at"),

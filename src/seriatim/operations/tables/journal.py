@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
 
 if TYPE_CHECKING:
     from seriatim.regions.journal.forgetting import Forgotten
@@ -20,10 +20,7 @@ def _numbers(one: EntryView) -> str:
 
 SESSIONS: Table[SessionView] = Table(
     "A session of two regions",
-    Column("name"),
-    Column("queue"),
-    Column("session"),
-    Column("state"),
+    *columns("name", "queue", "session", "state"),
     Column("done_through", "done through"),
     *json_only("sent_through"),
     Column("next_number", "next"),
@@ -31,11 +28,11 @@ SESSIONS: Table[SessionView] = Table(
     Column("waits_for", "waits for", optional=True),
     Column("region", optional=True),
     Column("lease_until", "lease until", optional=True),
-    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    if_any("attempts"),
     Column("fault", "error", optional=True),
     *json_only("version"),
-    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
-    Column("conflicts", optional=True, shown=lambda one: one.conflicts or None),
+    if_any("take_overs", "take-overs"),
+    if_any("conflicts"),
     *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
     row="seriatim.regions.journal.views:SessionView",
@@ -47,7 +44,7 @@ ENTRIES: Table[EntryView] = Table(
     Column("number", shown=_numbers),
     Column("state"),
     Column("message_id", "message"),
-    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    if_any("attempts"),
     Column("due_at", "due", optional=True),
     Column("fault", "error", optional=True),
     Column("changed_at", "since"),
@@ -56,21 +53,16 @@ ENTRIES: Table[EntryView] = Table(
 )
 LOGGED: Table[LogEntry] = Table(
     "What an operator did in a journal",
-    Column("at"),
-    Column("actor"),
-    Column("action"),
-    Column("name"),
+    *columns("at", "actor", "action", "name"),
     Column("queue", optional=True),
     Column("session", optional=True),
-    Column("reason"),
-    Column("detail"),
+    *columns("reason", "detail"),
     row="seriatim.regions.journal.views:LogEntry",
     nothing="no operator has done anything",
 )
 REGIONS: Table[RegionView] = Table(
     "What a journal knows of a region",
-    Column("region"),
-    Column("incarnation"),
+    *columns("region", "incarnation"),
     Column("outbox_since", "nothing older in its outbox"),
     Column("queue_since", "nothing older to come"),
     Column("reported_at", "reported"),
@@ -85,27 +77,23 @@ PIPELINES: Table[PipelineView] = Table(
     Column("held_since", "since", optional=True),
     Column("lease_until", "lease until", optional=True),
     *json_only("is_over"),
-    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
+    if_any("take_overs", "take-overs"),
     *json_only("version"),
     row="seriatim.regions.journal.pipelines:PipelineView",
     nothing="no pipeline has run with claims: journal",
 )
 DELIVERED: Table[DeliveredView] = Table(
     "How far a group of a pipeline is delivered",
-    Column("destination"),
-    Column("group"),
-    Column("through"),
+    *columns("destination", "group", "through"),
     Column("delivered_at", "delivered"),
     row="seriatim.regions.journal.pipelines:DeliveredView",
     nothing="nothing is delivered",
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",
-    Column("session"),
-    Column("action"),
+    *columns("session", "action"),
     Column("done_through", "done through"),
-    Column("state"),
-    Column("detail"),
+    *columns("state", "detail"),
     *json_only("skipped_from", "skipped_through", "message_ids"),
     row="seriatim.regions.journal.operators:ActionResult",
 )

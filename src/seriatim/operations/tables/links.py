@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 LINKS: Table[LinkView] = Table(
     "A link",
-    *columns("link", "state"),
-    Column("box", value=lambda one: None if one.box is None else str(one.box)),
+    *columns("link", "state", "box"),
     *json_only("role", "public_key", "has_address", "queues", "traces"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 
 if TYPE_CHECKING:
     from seriatim.box.views.message_places import Placed, Stored
@@ -24,8 +24,7 @@ MESSAGES: Table[Placed] = Table(
     text_only(
         "ticket", lambda one: ticket_text(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
     ),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
     Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
     Column("sequence"),
@@ -61,12 +60,9 @@ MESSAGE: Table[Stored] = Table(
 SET_ASIDE: Table[SetAside] = Table(
     "A message that was set aside",
     Column("message_id", "message"),
-    Column("type"),
-    Column("queue"),
-    Column("group"),
+    *columns("type", "queue", "group"),
     Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
-    Column("sequence"),
-    Column("reason"),
+    *columns("sequence", "reason"),
     Column("since", after="status"),
     *json_only("received_at", "entry_id", "arrival_id", "position"),
     row="seriatim.box.operators.set_aside:SetAside",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.tables.journal import SESSIONS
-from seriatim.operations.tables.table import Column, Table
+from seriatim.operations.tables.table import Column, Table, columns, if_any
 
 if TYPE_CHECKING:
     from seriatim.operations.regions import RegionHere
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 HERE: Table[RegionHere] = Table(
     "The box as one of two regions",
-    Column("name"),
-    Column("region"),
+    *columns("name", "region"),
     Column("queues", shown=lambda one: ", ".join(one.queues)),
     Column("incarnation"),
     Column("defined_at", "defined"),
@@ -26,12 +25,9 @@ HERE: Table[RegionHere] = Table(
 )
 REGION: Table[RegionStatus] = Table(
     "A region",
-    Column("region"),
-    Column("state"),
-    Column("incarnation"),
-    Column("outbox"),
+    *columns("region", "state", "incarnation", "outbox"),
     Column("lag_s", "lag", shown=lambda one: None if one.lag_s is None else f"{one.lag_s:.1f} s"),
-    Column("beside", optional=True, shown=lambda one: one.beside or None),
+    if_any("beside"),
     Column("reported_at", "tended", optional=True),
     Column("place", optional=True),
     Column("why", optional=True),
@@ -39,9 +35,7 @@ REGION: Table[RegionStatus] = Table(
 )
 COUNTS: Table[SessionCounts] = Table(
     "The sessions of two regions, in numbers",
-    Column("idle"),
-    Column("working"),
-    Column("suspended"),
+    *columns("idle", "working", "suspended"),
     Column("take_overs", "take-overs"),
     Column("conflicts"),
     row="seriatim.regions.journal.views:SessionCounts",
@@ -57,17 +51,14 @@ STATUS: Table[RegionsStatus] = Table(
 )
 DIFFERENCES: Table[Difference] = Table(
     "What isn't defined alike in two regions",
-    Column("kind"),
-    Column("name"),
-    Column("what"),
+    *columns("kind", "name", "what"),
     row="seriatim.regions.seeing:Difference",
     nothing="both boxes and the journal have the same",
 )
 COPIED: Table[Copied] = Table(
     "What became of the outbox of a region",
-    Column("region"),
-    Column("copied"),
-    Column("sent", optional=True, shown=lambda one: one.sent or None),
+    *columns("region", "copied"),
+    if_any("sent"),
     Column("over"),
     Column("waiting", shown=lambda one: len(one.waiting)),
     Column("why", optional=True),
@@ -75,11 +66,6 @@ COPIED: Table[Copied] = Table(
 )
 FORGOTTEN: Table[ForgottenSessions] = Table(
     "Sessions that were forgotten",
-    Column("queue"),
-    Column("before"),
-    Column("a"),
-    Column("b"),
-    Column("journal"),
-    Column("left"),
+    *columns("queue", "before", "a", "b", "journal", "left"),
     row="seriatim.regions.closing:ForgottenSessions",
 )

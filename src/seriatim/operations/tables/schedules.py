@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.box.views.schedules import ScheduleView
 
 SCHEDULES: Table[ScheduleView] = Table(
     "A schedule",
-    Column("schedule"),
-    Column("state"),
-    Column("cron"),
+    *columns("schedule", "state", "cron"),
     Column("timezone", "time zone"),
     *json_only("type", "catch_up"),
     Column("next_at", "next"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.groups import GROUP
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import Head, Logged, OnWay, OpenPlace, Processed, Standing
@@ -25,9 +25,7 @@ _PROCESSED: Table[Processed] = Table(
 LOG: Table[Logged] = Table(
     "An entry of the operator log",
     Column("operation_id", "operation"),
-    Column("at"),
-    Column("actor"),
-    Column("action"),
+    *columns("at", "actor", "action"),
     *json_only("queue", "group"),
     Column("reason"),
     *json_only("details"),

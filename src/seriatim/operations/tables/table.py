@@ -12,6 +12,7 @@ from datetime import datetime
 from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Generic, Self, TypeVar, cast
+from uuid import UUID
 
 _Row = TypeVar("_Row")
 #: What is said in place of a table that has no rows.
@@ -87,9 +88,9 @@ def columns(*names: str) -> tuple[Column[Any], ...]:
     return tuple(Column(name) for name in names)
 
 
-def if_any(name: str) -> Column[Any]:
+def if_any(name: str, heading: str | EllipsisType = ...) -> Column[Any]:
     """A count that people see only where it isn't 0."""
-    return Column(name, optional=True, shown=lambda one: getattr(one, name) or None)
+    return Column(name, heading, optional=True, shown=lambda one: getattr(one, name) or None)
 
 
 def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
@@ -224,7 +225,7 @@ def _written(value: object) -> object:
     match value:
         case datetime():
             return value.isoformat()
-        case Decimal():
+        case Decimal() | UUID():
             return str(value)
         case bytes():
             try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 
 if TYPE_CHECKING:
     from seriatim.box.views.workers import WorkerView, WorkView
@@ -39,8 +39,7 @@ WORK: Table[WorkView] = Table(
 )
 WORKER: Table[WorkerView] = Table(
     "A worker",
-    Column("queue"),
-    Column("host"),
+    *columns("queue", "host"),
     Column("pid", shown=lambda one: str(one.pid)),
     *json_only("name", "role", "is_reader", "mode"),
     Column("started_at", "since"),
