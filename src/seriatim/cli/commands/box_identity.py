@@ -13,6 +13,7 @@ from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
@@ -26,7 +27,7 @@ IDENTITY: Table[BoxIdentity] = Table(
     *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
     *json_only(system_identifier_here="the same of the server on which the box is now"),
     *json_only(database_oid_here="likewise", timeline_here="likewise", folder_here="likewise"),
-    row="seriatim.box.views.box_identity:BoxIdentity",
+    row=BoxIdentity,
 )
 ENABLED: Table[dict[str, object]] = Table(
     "A box that was enabled or disabled",
@@ -38,7 +39,7 @@ NEW_ID: Table[NewIdentity] = Table(
     "A new id of a box",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     *json_only("id", "former_id", "messages", "dialogs"),
-    row="seriatim.box.operators.identity:NewIdentity",
+    row=NewIdentity,
 )
 _DRY_RUN = "Change nothing; show what would be done."
 
@@ -129,7 +130,7 @@ def identity_lines(found: BoxIdentity | None) -> list[str]:
     """Who a box is, and where it lives, in lines for people."""
     if found is None:
         return ["it has no id yet: a standby of a box that nobody has opened"]
-    since = found.since.astimezone().isoformat(" ", "seconds")
+    since = local(found.since)
     lines = [f"box {found.id}, incarnation {found.incarnation:,} since {since}", f"lives on: {found.home}"]
     if found.unknown:
         lines.append(f"not known, so that a copy can't be told by it: {' and '.join(found.unknown)}")

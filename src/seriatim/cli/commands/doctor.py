@@ -19,9 +19,7 @@ from seriatim.operations.doctor import Finding, State, advice, examine, is_proje
 from seriatim.pipeline.text.counted import counted
 
 _FINDING: Table[Finding] = Table(
-    "A finding",
-    *json_only("name", "state", "found", "remedy", "page", "queue"),
-    row="seriatim.operations.doctor.finding:Finding",
+    "A finding", *json_only("name", "state", "found", "remedy", "page", "queue"), row=Finding
 )
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",

@@ -23,17 +23,15 @@ PLANNED: Table[PlannedRetry] = Table(
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
     *json_only("was_waiting"),
-    row="seriatim.box.operators.edits:PlannedRetry",
+    row=PlannedRetry,
 )
 RETRIED: Table[Retried] = Table(
     "A message that was retried",
     *json_only("queue", "group", "message_id", "changed", "operation_id", "before", "after", "released", "more"),
-    row="seriatim.box.operators.edits:Retried",
+    row=Retried,
 )
 NOT_RETRIED: Table[NotRetried] = Table(
-    "A message that was not retried",
-    *json_only("queue", "group", "message_id", "why"),
-    row="seriatim.box.operators.edits:NotRetried",
+    "A message that was not retried", *json_only("queue", "group", "message_id", "why"), row=NotRetried
 )
 EDITED: Table[dict[str, object]] = Table(
     "The result of a retry with edits",

@@ -36,7 +36,11 @@ instances.add_command(list_command("list", operations.instances, INSTANCES))
 @on_box
 def _show(box: MessageBox, instance_id: int, *, json_: bool) -> None:
     """Show the instance ID: its group, its correlation values and its state."""
-    _tell(operations.instance_view(box, instance_id), as_json_=json_)
+    found = operations.instance_view(box, instance_id)
+    if json_:
+        print_object(INSTANCES, found)
+    else:
+        _tell(found)
 
 
 def _acts(function: Callable[..., InstanceView]) -> click.Command:
@@ -72,10 +76,7 @@ def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     return operations.terminate(box, instance_id, **by)
 
 
-def _tell(found: InstanceView, *, as_json_: bool) -> None:
-    if as_json_:
-        print_object(INSTANCES, found)
-        return
+def _tell(found: InstanceView) -> None:
     click.echo(f"instance {found.instance_id}: {found.status}, waiting messages: {found.waiting:,}")
     click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))
     click.echo(f"  subscription: {found.subscription}, starts {found.starts}")

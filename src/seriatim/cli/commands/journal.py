@@ -17,7 +17,7 @@ from seriatim.cli.options.together import together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
-from seriatim.cli.shown.table import as_json, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables.journal import (
@@ -363,11 +363,8 @@ def _recover(
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
             done = of.recover(name, told, **why())
-    if json_:
-        print_object(RECOVERY, done)
-        return
-    print_rows(RECOVERY, [done])
-    for one in without:
+    print_row(RECOVERY, done, json_=json_)
+    for one in () if json_ else without:
         click.echo(
             f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
         )
@@ -408,10 +405,7 @@ def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, wh
     """
     who = {} if without is None else why()
     done = of.purge(name, forget_after, without=without, **who)
-    if json_:
-        print_object(FORGOTTEN, done)
-    else:
-        print_rows(FORGOTTEN, [done])
+    print_row(FORGOTTEN, done, json_=json_)
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

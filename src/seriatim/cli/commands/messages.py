@@ -28,13 +28,11 @@ from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
 from seriatim.operations.set_aside import PutBack, Refused, RequeuePosition, SetAside
-from seriatim.operations.tables import messages as declared
 from seriatim.operations.tables.errors import ERRORS
-from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE
+from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-_ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
@@ -46,9 +44,7 @@ _DONE: Table[dict[str, object]] = Table(
     Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
-RESUBMITTED: Table[Resubmitted] = Table(
-    "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
-)
+RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", *json_only("routed", "left"), row=Resubmitted)
 
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
@@ -112,7 +108,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     if json_:
         print_object(MESSAGE, message, places=places)
         return
-    ticket = _ticket(*message.ticket)
+    ticket = ticket_text(*message.ticket)
     click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
     for name, value in message.context.items():
         click.echo(in_line(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}"))

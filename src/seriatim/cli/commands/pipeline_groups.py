@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,10 +13,6 @@ from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
-
-if TYPE_CHECKING:
-    pass
-
 
 #: The option ``pipeline``.
 which_pipeline = click.option(

@@ -16,7 +16,7 @@ SERVICES: Table[Service] = Table(
     Column("contracts", value=lambda one: list(one.contracts)),
     Column("retention"),
     Column("at", value=lambda one: list(one.at), meaning="the links to the boxes that have it; empty: it is here"),
-    row="seriatim.pipeline.declared.service:Service",
+    row=Service,
     nothing="there are no services",
 )
 

@@ -46,7 +46,7 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("hole_s", "oldest hole", shown=lambda one: _period(one.hole_s)),
     *columns("suspended", "faulted", "dead", "processes"),
     *json_only("standing_holes", "is_estimated"),
-    row="seriatim.operations.overview:QueueOverview",
+    row=QueueOverview,
     nothing="there are no queues",
 )
 _OVERVIEW: Table[Overview] = Table(
@@ -54,7 +54,7 @@ _OVERVIEW: Table[Overview] = Table(
     *json_only("at"),
     Column("queues", None, rows=_QUEUES),
     *json_only("published", "unrouted", "size_bytes", "transaction_s"),
-    row="seriatim.operations.overview:Overview",
+    row=Overview,
 )
 
 

@@ -65,12 +65,14 @@ def print_object(table: Table[Any], row: object, /, **given: object) -> None:
 
 
 def print_row(table: Table[Any], row: object, *lines: str, json_: bool) -> None:
-    """Print a row: as one JSON object, or as lines for people."""
+    """Print a row: as one JSON object; or for people as lines, or else as a table."""
     if json_:
         print_object(table, row)
-        return
-    for line in lines:
-        click.echo(in_line(line))
+    elif lines:
+        for line in lines:
+            click.echo(in_line(line))
+    else:
+        print_rows(table, [row])
 
 
 class JsonOption(click.Option):

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.bulk_operations import BulkGroup, BulkOperation
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.bulk_operations import BulkGroup, BulkOperation
 
 BULK_OPERATIONS: Table[BulkOperation] = Table(
     "A bulk operation",
@@ -23,7 +19,7 @@ BULK_OPERATIONS: Table[BulkOperation] = Table(
     *json_only("begun_at", "moved_at"),
     Column("ended_at", "ended"),
     *json_only("cancelled_by", "cancelled_because"),
-    row="seriatim.box.views.bulk_operations:BulkOperation",
+    row=BulkOperation,
 )
 BULK_GROUPS: Table[BulkGroup] = Table(
     "A group of a bulk operation",
@@ -32,5 +28,5 @@ BULK_GROUPS: Table[BulkGroup] = Table(
     Column("result", shown=lambda one: one.result or "left"),
     Column("why"),
     Column("operation_id", "log", shown=lambda one: None if one.operation_id is None else str(one.operation_id)),
-    row="seriatim.box.views.bulk_operations:BulkGroup",
+    row=BulkGroup,
 )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.connections import ConnectionView
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import Column, Table, columns
-
-if TYPE_CHECKING:
-    from seriatim.box.views.connections import ConnectionView
 
 
 def _period(seconds: float | None) -> str:
@@ -22,6 +18,6 @@ CONNECTION: Table[ConnectionView] = Table(
     Column("transaction_s", "transaction", shown=lambda one: _period(one.transaction_s)),
     Column("idle_s", "idle", shown=lambda one: _period(one.idle_s)),
     Column("locks"),
-    row="seriatim.box.views.connections:ConnectionView",
+    row=ConnectionView,
     nothing="no application is connected",
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.operators.dead_letters import DeadLetter, Requeued
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.dead_letters import DeadLetter, Requeued
 
 
 def _reason(letter: DeadLetter) -> str:
@@ -27,7 +23,7 @@ DEAD_LETTERS: Table[DeadLetter] = Table(
     *json_only("error"),
     Column("aside_at", "set aside", after="number"),
     *json_only("received_at"),
-    row="seriatim.box.operators.dead_letters:DeadLetter",
+    row=DeadLetter,
 )
 REQUEUED: Table[Requeued] = Table(
     "A dead letter that was put back",
@@ -35,5 +31,5 @@ REQUEUED: Table[Requeued] = Table(
     Column("letter", None, rows=DEAD_LETTERS),
     *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
     *json_only("warning"),
-    row="seriatim.box.operators.dead_letters:Requeued",
+    row=Requeued,
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.dialogs import DialogView
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.dialogs import DialogView
 
 DIALOGS: Table[DialogView] = Table(
     "A side of a dialog",
@@ -41,5 +37,5 @@ DIALOGS: Table[DialogView] = Table(
     ),
     *json_only(far_box="the box of the other side; null if it is this one, and so are the next five"),
     *json_only("link", "stream", "acknowledged", "last_contact", "unanswered_since", "suspended"),
-    row="seriatim.box.views.dialogs:DialogView",
+    row=DialogView,
 )

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.filters import ErrorCount
 from seriatim.operations.tables.table import Column, Table, columns
 from seriatim.operations.tables.texts import first_line
-
-if TYPE_CHECKING:
-    from seriatim.box.views.filters import ErrorCount
 
 #: What `--by error` prints.
 ERRORS: Table[ErrorCount] = Table(
@@ -16,5 +12,5 @@ ERRORS: Table[ErrorCount] = Table(
     *columns("count", "error"),
     Column("example", shown=lambda one: None if one.example is None else first_line(one.example)),
     Column("last"),
-    row="seriatim.box.views.filters:ErrorCount",
+    row=ErrorCount,
 )

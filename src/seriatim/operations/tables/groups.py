@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.groups import GroupView
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView
 
 
 def _state(view: GroupView) -> str:
@@ -58,6 +54,6 @@ GROUP: Table[GroupView] = Table(
         "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, "
         "or its producer seems to have begun anew",
     ),
-    row="seriatim.box.views.groups:GroupView",
+    row=GroupView,
 )
 GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.instances import InstanceView
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.instances import InstanceView
 
 INSTANCES: Table[InstanceView] = Table(
     "An instance",
@@ -17,5 +13,5 @@ INSTANCES: Table[InstanceView] = Table(
     Column("waiting"),
     *json_only("state", "version", "started_at"),
     Column("changed_at", "changed"),
-    row="seriatim.box.views.instances:InstanceView",
+    row=InstanceView,
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
-
-if TYPE_CHECKING:
-    from seriatim.regions.journal.forgetting import Forgotten
-    from seriatim.regions.journal.operators import ActionResult, Recovery
-    from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
-    from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
-    from seriatim.regions.resubmitting import Resubmitted
+from seriatim.regions.journal.forgetting import Forgotten
+from seriatim.regions.journal.operators import ActionResult, Recovery
+from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
+from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+from seriatim.regions.resubmitting import Resubmitted
 
 
 def _numbers(one: EntryView) -> str:
@@ -35,7 +31,7 @@ SESSIONS: Table[SessionView] = Table(
     if_any("conflicts"),
     *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
-    row="seriatim.regions.journal.views:SessionView",
+    row=SessionView,
     nothing="there are no sessions",
 )
 ENTRIES: Table[EntryView] = Table(
@@ -48,7 +44,7 @@ ENTRIES: Table[EntryView] = Table(
     Column("due_at", "due", optional=True),
     Column("fault", "error", optional=True),
     Column("changed_at", "since"),
-    row="seriatim.regions.journal.views:EntryView",
+    row=EntryView,
     nothing="no number of it is noted",
 )
 LOGGED: Table[LogEntry] = Table(
@@ -57,7 +53,7 @@ LOGGED: Table[LogEntry] = Table(
     Column("queue", optional=True),
     Column("session", optional=True),
     *columns("reason", "detail"),
-    row="seriatim.regions.journal.views:LogEntry",
+    row=LogEntry,
     nothing="no operator has done anything",
 )
 REGIONS: Table[RegionView] = Table(
@@ -66,7 +62,7 @@ REGIONS: Table[RegionView] = Table(
     Column("outbox_since", "nothing older in its outbox"),
     Column("queue_since", "nothing older to come"),
     Column("reported_at", "reported"),
-    row="seriatim.regions.journal.views:RegionView",
+    row=RegionView,
     nothing="no region has reported",
 )
 PIPELINES: Table[PipelineView] = Table(
@@ -79,14 +75,14 @@ PIPELINES: Table[PipelineView] = Table(
     *json_only("is_over"),
     if_any("take_overs", "take-overs"),
     *json_only("version"),
-    row="seriatim.regions.journal.pipelines:PipelineView",
+    row=PipelineView,
     nothing="no pipeline has run with claims: journal",
 )
 DELIVERED: Table[DeliveredView] = Table(
     "How far a group of a pipeline is delivered",
     *columns("destination", "group", "through"),
     Column("delivered_at", "delivered"),
-    row="seriatim.regions.journal.pipelines:DeliveredView",
+    row=DeliveredView,
     nothing="nothing is delivered",
 )
 ACTION: Table[ActionResult] = Table(
@@ -95,12 +91,12 @@ ACTION: Table[ActionResult] = Table(
     Column("done_through", "done through"),
     *columns("state", "detail"),
     *json_only("skipped_from", "skipped_through", "message_ids"),
-    row="seriatim.regions.journal.operators:ActionResult",
+    row=ActionResult,
 )
 RESUBMITTED: Table[Resubmitted] = Table(
     "A dead letter of two regions that was published again",
     *json_only("message_id", "new_id", "queue", "session", "number", "regions", "left"),
-    row="seriatim.regions.resubmitting:Resubmitted",
+    row=Resubmitted,
 )
 RECOVERY: Table[Recovery] = Table(
     "What a recovery did",
@@ -108,11 +104,8 @@ RECOVERY: Table[Recovery] = Table(
     Column("stopped", "claims ended"),
     Column("raised", "sessions raised"),
     Column("asked", "boxes asked", shown=lambda one: ", ".join(one.asked) or None),
-    row="seriatim.regions.journal.operators:Recovery",
+    row=Recovery,
 )
 FORGOTTEN: Table[Forgotten] = Table(
-    "What a journal forgot",
-    Column("sessions"),
-    Column("numbers", "ids of numbers"),
-    row="seriatim.regions.journal.forgetting:Forgotten",
+    "What a journal forgot", Column("sessions"), Column("numbers", "ids of numbers"), row=Forgotten
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.ports import PortView
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.ports import PortView
 
 PORTS: Table[PortView] = Table(
     "A partition of a port",
@@ -21,6 +17,6 @@ PORTS: Table[PortView] = Table(
     *columns("taken", "left_out", "id_reused", "refused"),
     *json_only("last_taken_at"),
     Column("problem", optional=True),
-    row="seriatim.box.views.ports:PortView",
+    row=PortView,
     nothing="no message has come in through a port",
 )

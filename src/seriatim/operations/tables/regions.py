@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.operations.regions import RegionHere
 from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.table import Column, Table, columns, if_any
-
-if TYPE_CHECKING:
-    from seriatim.operations.regions import RegionHere
-    from seriatim.regions.closing import ForgottenSessions
-    from seriatim.regions.journal.views import SessionCounts
-    from seriatim.regions.outbox import Copied
-    from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
+from seriatim.regions.closing import ForgottenSessions
+from seriatim.regions.journal.views import SessionCounts
+from seriatim.regions.outbox import Copied
+from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
 
 HERE: Table[RegionHere] = Table(
     "The box as one of two regions",
@@ -20,7 +16,7 @@ HERE: Table[RegionHere] = Table(
     Column("queues", shown=lambda one: ", ".join(one.queues)),
     Column("incarnation"),
     Column("defined_at", "defined"),
-    row="seriatim.operations.regions:RegionHere",
+    row=RegionHere,
     nothing="there are no regions to which the box belongs",
 )
 REGION: Table[RegionStatus] = Table(
@@ -31,14 +27,14 @@ REGION: Table[RegionStatus] = Table(
     Column("reported_at", "tended", optional=True),
     Column("place", optional=True),
     Column("why", optional=True),
-    row="seriatim.regions.seeing:RegionStatus",
+    row=RegionStatus,
 )
 COUNTS: Table[SessionCounts] = Table(
     "The sessions of two regions, in numbers",
     *columns("idle", "working", "suspended"),
     Column("take_overs", "take-overs"),
     Column("conflicts"),
-    row="seriatim.regions.journal.views:SessionCounts",
+    row=SessionCounts,
 )
 STATUS: Table[RegionsStatus] = Table(
     "Two regions",
@@ -47,12 +43,12 @@ STATUS: Table[RegionsStatus] = Table(
     Column("sessions", rows=COUNTS),
     Column("standing", rows=SESSIONS),
     Column("why", optional=True),
-    row="seriatim.regions.seeing:RegionsStatus",
+    row=RegionsStatus,
 )
 DIFFERENCES: Table[Difference] = Table(
     "What isn't defined alike in two regions",
     *columns("kind", "name", "what"),
-    row="seriatim.regions.seeing:Difference",
+    row=Difference,
     nothing="both boxes and the journal have the same",
 )
 COPIED: Table[Copied] = Table(
@@ -62,10 +58,8 @@ COPIED: Table[Copied] = Table(
     Column("over"),
     Column("waiting", shown=lambda one: len(one.waiting)),
     Column("why", optional=True),
-    row="seriatim.regions.outbox:Copied",
+    row=Copied,
 )
 FORGOTTEN: Table[ForgottenSessions] = Table(
-    "Sessions that were forgotten",
-    *columns("queue", "before", "a", "b", "journal", "left"),
-    row="seriatim.regions.closing:ForgottenSessions",
+    "Sessions that were forgotten", *columns("queue", "before", "a", "b", "journal", "left"), row=ForgottenSessions
 )

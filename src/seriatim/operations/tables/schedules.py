@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.schedules import ScheduleView
 from seriatim.operations.tables.table import Column, Table, columns, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.schedules import ScheduleView
 
 SCHEDULES: Table[ScheduleView] = Table(
     "A schedule",
@@ -23,6 +19,6 @@ SCHEDULES: Table[ScheduleView] = Table(
     Column("error", optional=True),
     *json_only("paused_at"),
     Column("paused_by", optional=True),
-    row="seriatim.box.views.schedules:ScheduleView",
+    row=ScheduleView,
     nothing="there are no schedules",
 )

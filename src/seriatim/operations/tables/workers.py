@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.workers import WorkerView, WorkView
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.workers import WorkerView, WorkView
+from seriatim.pipeline.text.moment import local
 
 
 def ago(seconds: float) -> str:
@@ -27,15 +24,11 @@ def longest(worker: WorkerView) -> str | None:
     ]
     if one.attempt is not None and one.attempt > 1:
         told.append(f"attempt {one.attempt}")
-    return (
-        f"{', '.join(part for part in told if part)} since {one.since.astimezone().isoformat(' ', 'seconds')}".strip()
-    )
+    return f"{', '.join(part for part in told if part)} since {local(one.since)}".strip()
 
 
 WORK: Table[WorkView] = Table(
-    "A message in a worker's hand",
-    *json_only("group", "message_id", "attempt", "since"),
-    row="seriatim.box.views.workers:WorkView",
+    "A message in a worker's hand", *json_only("group", "message_id", "attempt", "since"), row=WorkView
 )
 WORKER: Table[WorkerView] = Table(
     "A worker",
@@ -52,6 +45,6 @@ WORKER: Table[WorkerView] = Table(
     Column("busy", "in hand"),
     Column("in_hand", None, rows=WORK),
     text_only("longest", longest, "what it has had in hand for longest"),
-    row="seriatim.box.views.workers:WorkerView",
+    row=WorkerView,
     nothing="no process works on a queue",
 )
