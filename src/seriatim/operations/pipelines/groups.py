@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from getpass import getuser
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -20,7 +20,7 @@ from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, s
 from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked, helping
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.values.time import micros
+from seriatim.kernel.values.time import maybe_moment_of, micros
 from seriatim.operations.bulk import Refused
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
@@ -132,7 +132,7 @@ class Group:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Group:
         """A group as a bucket tells of it."""
-        times = {name: _time(found[name]) for name in ("since", "due_at")}
+        times = {name: maybe_moment_of(found[name]) for name in ("since", "due_at")}
         return cls(**{**found, **times, "state": GroupState(found["state"])})
 
     def allows(self, action: Action) -> bool:
@@ -465,7 +465,3 @@ def _checked(action: Action | str) -> Action:
         why = "it has no handler, so no message fails there: " if action == Action.RETRY else ""
         raise UsageError(what, remedy=f"{why}one of {', '.join(IN_PIPELINES)}")
     return Action(action)
-
-
-def _time(moment: int | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment / 1_000_000, UTC)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.kernel.values.time import maybe_moment_of
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, found_of
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
@@ -187,7 +188,7 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
         held=sum(one.held for one in destinations),
         held_groups=sum(sum(one.get("held_groups", {}).values()) for one in reports),
         waiting_groups=sum(one.holes for one in destinations),
-        oldest=_time(oldest),
+        oldest=maybe_moment_of(oldest),
         age_s=None if oldest is None else max(0.0, round(now - oldest / 1_000_000, 1)),
         set_aside=sum(getattr(one, what) for one in destinations for what in _SET_ASIDE),
         queued=sum(one["kind"] == COMMAND for one in entries),
@@ -224,7 +225,7 @@ def _last_batch(query: Path) -> tuple[int | None, datetime | None]:
         return None, None
     try:
         told = json.loads((query / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()[1])
-        return max(numbers), _time(int(told["batchTimestampMs"]) * 1000)
+        return max(numbers), maybe_moment_of(int(told["batchTimestampMs"]) * 1000)
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return max(numbers), None  # a run says what is wrong with the file
 
@@ -237,7 +238,3 @@ def _size(folder: Path) -> int:
         except FileNotFoundError:
             continue  # a run has deleted it meanwhile
     return total
-
-
-def _time(moment: int | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment / 1_000_000, UTC)

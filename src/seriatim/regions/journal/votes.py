@@ -78,15 +78,8 @@ def bar(
     for message, entry, vote in zip(messages, entries, votes, strict=True):
         session = locked.sessions[message.session]
         if vote == Vote.GRANTED and entry is None and message.number > session.done_through:
-            locked.note(
-                Entry(
-                    message.session,
-                    message.number,
-                    message.number,
-                    EntryState.VOID,
-                    fault="its sender has withdrawn it",
-                )
-            )
+            place = message.session, message.number, message.number
+            locked.note(Entry(*place, EntryState.VOID, fault="its sender has withdrawn it"))
             session.sent_through, session.used_at = max(session.sent_through, message.number), locked.now
             locked.change(session)
     locked.settle(locked.sessions.values())
