@@ -97,10 +97,6 @@ class Handlers:
     def by_type(self) -> bool:
         return bool(self._by_type)
 
-    @property
-    def by_instance(self) -> bool:
-        return self._instances
-
     def names(self, kind: str) -> bool:
         return kind in self._by_type
 
