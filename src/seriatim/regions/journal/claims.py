@@ -12,7 +12,7 @@ import numpy as np
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.kernel.regions import claims as rules
 from seriatim.kernel.regions.claims import EntryState, JournalAnswer, Known, SessionState
-from seriatim.kernel.values.time import NEVER
+from seriatim.kernel.values.time import NEVER, micros
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, ints, lock, or_never
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Claim, ClaimAnswer, Token, WantedMessage
@@ -304,14 +304,15 @@ def give_back(statements: JournalStatements, held: Sequence[Claim]) -> None:
 
 
 def fail(
-    statements: JournalStatements, held: Claim, number: int, reason: str, *, passes: bool, retry_after: int | None = None,
-    most: int | None = None, goes_on: bool | None = None,
+    statements: JournalStatements, held: Claim, number: int, reason: str, *, passes: bool = True,
+    retry_after: float | str | None = None, most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
-    """Note that the handler failed on a number; the claim ends."""
+    """Note that a handler failed, after its transaction was rolled back. The claim ends."""
+    text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
     locked, session = _held(statements, held, number)
     entry = _failed(
-        locked, session, number, reason, passes=passes,
-        due=locked.now + (locked.rules.retry_after if retry_after is None else retry_after), most=most, goes_on=goes_on,
+        locked, session, number, text, passes=passes,
+        due=locked.now + (locked.rules.retry_after if retry_after is None else micros(retry_after)), most=most, goes_on=goes_on,
     )  # fmt: skip
     if entry == EntryState.PENDING:
         _stop(locked, session)
@@ -319,10 +320,12 @@ def fail(
     return entry
 
 
-def postpone(statements: JournalStatements, held: Claim, number: int, delay: int) -> None:
-    """Have a number handed out again after a delay, in either region; the claim ends, and no attempt is counted."""
+def postpone(statements: JournalStatements, held: Claim, number: int, delay: float | str) -> None:
+    """Have a message handed out again after a delay, in either region; the claim ends, and no attempt is counted."""
     locked, session = _held(statements, held, number)
-    locked.note(replace(locked.known(held.session, number), state=EntryState.PENDING, due_at=locked.now + delay))
+    locked.note(
+        replace(locked.known(held.session, number), state=EntryState.PENDING, due_at=locked.now + micros(delay))
+    )
     _stop(locked, session)
     locked.write(ends=True)
 
