@@ -224,7 +224,10 @@ def test_a_connection_that_dies_while_an_event_is_read_is_no_bug(face, monkeypat
         return current(known, statements)
 
     monkeypatch.setattr(Known, "current", cut_before)
-    assert told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 503)["code"] == "unavailable"
+    assert (
+        told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 503)["code"]
+        == "unavailable"
+    )
     told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 201)
 
 

@@ -14,8 +14,8 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.nouns import VERBS, brought_to_commands
-from seriatim.cli.shown.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
+from seriatim.pipeline.text.plain import in_lines
 from seriatim.pipeline.text.storable import fits_text
 
 #: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.

@@ -18,7 +18,6 @@ from seriatim.cli.options.listing import is_filtered, options_of
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
@@ -32,6 +31,7 @@ from seriatim.operations.tables import acted, pipelines
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 OPERATION, REFUSED, ACTED = acted.OPERATION, acted.REFUSED, acted.ACTED
 PIPELINE_OPERATION, PIPELINE_ACTED = pipelines.OPERATION, pipelines.ACTED

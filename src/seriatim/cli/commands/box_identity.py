@@ -9,11 +9,11 @@ from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.views.box_identity import BoxIdentity
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",

@@ -10,12 +10,12 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, columns, json_only, print_object, print_rows
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",

@@ -11,7 +11,6 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, json_option, lines_of, print_object
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
@@ -20,6 +19,7 @@ from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()

@@ -13,11 +13,11 @@ from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import as_json, json_option, print_object, print_row
 from seriatim.operations import instances as operations
 from seriatim.operations.instances import InstanceView
 from seriatim.operations.tables.instances import INSTANCES
+from seriatim.pipeline.text.plain import in_line
 
 _json = json_option("Print JSON.", INSTANCES)
 

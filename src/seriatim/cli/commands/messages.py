@@ -20,7 +20,6 @@ from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
-from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
@@ -32,6 +31,7 @@ from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line, in_lines
 
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import print_object, print_rows
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
+from seriatim.pipeline.text.plain import in_line
 
 #: The option ``pipeline``.
 which_pipeline = click.option(

@@ -14,19 +14,18 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import queues as operations
 from seriatim.operations import workers
-from seriatim.operations.period import period_of
 from seriatim.operations.queue_standing import queue_standing
 from seriatim.operations.tables.queues import COUNTS, SETTINGS
 from seriatim.operations.tables.workers import WORKER, ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.moment import local, period_of
+from seriatim.pipeline.text.plain import in_line
 
 QUEUE = COUNTS.extended(
     "A queue",

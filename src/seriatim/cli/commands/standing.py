@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from seriatim.cli.commands.journal import VERBS
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import print_rows
 from seriatim.operations.groups import Head, Processed, Standing
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 
 def tell(found: Standing) -> None:

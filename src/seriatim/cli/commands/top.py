@@ -15,14 +15,14 @@ from rich.text import Text
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.overview import Overview, QueueOverview, overview
-from seriatim.operations.period import period_of
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import period_of
+from seriatim.pipeline.text.plain import in_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

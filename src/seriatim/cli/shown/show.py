@@ -14,6 +14,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.cli.shown.table import Column, Table, columns, json_only, text_only
+from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ _RUNNING_S = 10.0
 
 _MOST_ROWS = 50
 _WIDEST = 10_000  # characters; a width that no table reaches
-_DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
+_DISPOSITIONS = ("released", "held", *SET_ASIDE)
 ACCOUNTS: Table[Account] = Table(
     "The account of a destination",
     *columns("destination", "held_before"),
     Column("arrived", "in"),
     text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
-    *(Column(one) for one in _DISPOSITIONS[:2]),
-    *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
+    *columns("released", "held"),
+    *(Column(one, meaning=f"set aside as {one}") for one in SET_ASIDE),
     Column(
         "void", meaning="messages that let the next number pass and left nothing; people see it where there are some"
     ),

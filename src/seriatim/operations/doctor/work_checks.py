@@ -25,11 +25,10 @@ from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import WorkerFilter, WorkerView, judges_of, workers_of
 from seriatim.operations.doctor.finding import Checks, Finding, State, ok, warning, wrong
 from seriatim.operations.groups import groups, groups_by_error, standing
-from seriatim.operations.period import period_of
 from seriatim.operations.ports import ports
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.moment import local, period_of
 
 __all__ = ["CHECKS", "OF_QUEUE", "Work"]
 

@@ -15,6 +15,7 @@ from getpass import getuser
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from seriatim.box.operators.seen import digest_of
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
 from seriatim.kernel.groups.states import STOPPED, GroupState
@@ -25,7 +26,6 @@ from seriatim.operations.bulk import Refused
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.operations.places import InGroup
-from seriatim.operations.seen import digest_of
 from seriatim.operations.tables import pipelines as tables
 from seriatim.operations.tables.pipelines import PipelineGroupFilter
 from seriatim.operations.tables.table import Table
@@ -423,18 +423,13 @@ class PipelineGroups:
 
 def _operation(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> Operation | Refused:
     queue, group = str(command.queue), str(command.key)
+    asked = command.id, Action(command.verb), pipeline.name, queue, group
     if answer is None:
-        return Operation(
-            command.id, Action(command.verb), pipeline.name, queue, group, False, None, None, None, 0, 0, queued=True
-        )
+        return Operation(*asked, False, None, None, None, 0, 0, queued=True)
     if answer.result != "done":
         return Refused(queue, group, f"{answer.why}{f' ({answer.remedy})' if answer.remedy else ''}")
     return Operation(
-        command.id,
-        Action(command.verb),
-        pipeline.name,
-        queue,
-        group,
+        *asked,
         obeyed=not answer.dry_run,
         batch=answer.batch,
         before=GroupState(answer.before),

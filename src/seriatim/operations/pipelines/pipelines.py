@@ -12,12 +12,11 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.values.time import maybe_moment_of
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, found_of
+from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace
-
-_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +189,7 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
         waiting_groups=sum(one.holes for one in destinations),
         oldest=maybe_moment_of(oldest),
         age_s=None if oldest is None else max(0.0, round(now - oldest / 1_000_000, 1)),
-        set_aside=sum(getattr(one, what) for one in destinations for what in _SET_ASIDE),
+        set_aside=sum(getattr(one, what) for one in destinations for what in SET_ASIDE),
         queued=sum(one["kind"] == COMMAND for one in entries),
         state_bytes=_size(query / "state"),
         destinations=destinations,
@@ -202,7 +201,7 @@ def _destination(name: str, counts: dict[str, int], reports: list[dict[str, Any]
     held, holes, groups = (
         sum(one.get(what, {}).get(name, 0) for one in reports) for what in ("held", "holes", "groups")
     )
-    aside = {what: counts.get(what, 0) for what in _SET_ASIDE}
+    aside = {what: counts.get(what, 0) for what in SET_ASIDE}
     others = {what: counts.get(what, 0) for what in ("unrouted", "void", "copy")}
     return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, **others)
 

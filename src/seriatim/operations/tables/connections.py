@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from seriatim.box.views.connections import ConnectionView
-from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import Column, Table, columns
+from seriatim.pipeline.text.moment import period_of
 
 
 def _period(seconds: float | None) -> str:

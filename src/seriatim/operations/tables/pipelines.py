@@ -11,11 +11,11 @@ from seriatim.box.views.listing import Listing
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.log_entries import LogEntry
-from seriatim.operations.period import period_of
 from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
 from seriatim.operations.tables.events import happened
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
+from seriatim.pipeline.text.moment import period_of
 
 if TYPE_CHECKING:
     from seriatim.operations.pipelines.events import GroupEvent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from seriatim.box.definitions.queue_settings import QueueSettings
 from seriatim.box.views.queue_counts import QueueCounts
-from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import period_of
 
 
 def _stopped(counts: QueueCounts) -> str:

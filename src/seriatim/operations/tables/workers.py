@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from seriatim.box.views.workers import WorkerView, WorkView
-from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
-from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.moment import local, period_of
 
 
 def ago(seconds: float) -> str:
