@@ -20,9 +20,8 @@ from starlette.routing import Route
 
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
-from seriatim.console.actions import costs_of
 from seriatim.console.bulk_work import BulkWork
-from seriatim.console.causes import actions_of, causes_of, failures_in, filter_of
+from seriatim.console.causes import actions_of, causes_of, costs_of, failures_in, filter_of
 from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment

@@ -5,7 +5,8 @@ The journal, and then the other box, first note its new incarnation: from then o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
@@ -46,9 +47,7 @@ def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: f
     pair.journal.call(lambda journal: journal.fence(pair.name, region, incarnation))
 
     def portion(after: tuple[str, str]) -> list[_Session]:
-        def read(journal: Journal) -> list[_Session]:
-            return list(journal.known_sessions(pair.name, after, limit=_PORTION))
-
+        read = partial(Journal.known_sessions, name=pair.name, after=after, limit=_PORTION)
         return pair.journal.call(read, patience_s=patience_s)
 
     _take_bounds(pair, region, pair.journal.call(lambda journal: journal.over_before(pair.name)))
@@ -81,10 +80,10 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
     _note(pair, region, incarnation, VOTES, patience_s)
 
 
-def _all(portion: object) -> Iterator[list[_Session]]:
+def _all(portion: Callable[[tuple[str, str]], list[_Session]]) -> Iterator[list[_Session]]:
     """Yield portion after portion, each following the one before."""
     after = ("", "")
-    while rows := portion(after):  # type: ignore[operator]  # a function of this module
+    while rows := portion(after):
         yield rows
         after = rows[-1][0], rows[-1][1]
 

@@ -21,7 +21,7 @@ from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import Action, helping
 from seriatim.pipeline.text.command import command
-from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.counted import counted, numbers_text
 from seriatim.pipeline.text.moment import local
 
 __all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
@@ -290,7 +290,7 @@ def _what_stops(
         case GroupState.WAITING if view.unopened or view.gathers is not None:
             return _what_begins(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
-            missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
+            missing = numbers_text(view.next, view.hole_through)
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
             return f"{missing} {'is' if view.next == view.hole_through else 'are'} missing{over}"

@@ -12,7 +12,6 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.views.message_places import Placed
-from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
@@ -27,6 +26,7 @@ from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
 from seriatim.operations.set_aside import PutBack, Refused, RequeuePosition, SetAside
+from seriatim.operations.tables.acted import OPERATION, REFUSED
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command

@@ -14,6 +14,7 @@ from seriatim.box.views.filtered import filtered
 from seriatim.errors import UsageError
 from seriatim.kernel.values.time import moment_of
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
+from seriatim.pipeline.text.counted import numbers_text
 from seriatim.spark.control.operator_log import EVENT
 
 __all__ = ["GroupEvent", "KindCount", "events", "events_by_kind"]
@@ -66,9 +67,7 @@ class GroupEvent:
     @property
     def numbers(self) -> str | None:
         """The numbers concerned, as people write them."""
-        if self.first is None:
-            return None
-        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+        return numbers_text(self.first, self.last)
 
     @property
     def by(self) -> str | None:

@@ -238,18 +238,12 @@ def _asked(
             remedy=f"start it; or seriatim groups --pipeline {found.name} starts Spark to read its state",
         )
     from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
-    from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
 
-    shared = is_running()
-    session = open_session({"spark.app.name": found.name})
-    try:
-        queues = [one.queue for one in found.declared.route]
+    queues = [one.queue for one in found.declared.route]
+    with found.spark() as session:
         return groups_in_state(
             session, found.place.root, queues, key=filter_.get("group"), ready=not filter_.get("waits")
         )
-    finally:
-        if not shared:
-            session.stop()
 
 
 def act(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from seriatim.box.views.groups import GroupView
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.pipeline.text.counted import numbers_text
 
 
 def _state(view: GroupView) -> str:
@@ -20,13 +21,6 @@ def holder_of(view: GroupView) -> str:
     return f"{name}{address} (database process {view.locked_by}{idle})"
 
 
-def _missing(view: GroupView) -> str | None:
-    first, last = view.next, view.hole_through
-    if last is None:
-        return None
-    return str(first) if first == last else f"{first}..{last}"
-
-
 GROUP: Table[GroupView] = Table(
     "A group",
     *columns("queue", "group"),
@@ -34,7 +28,11 @@ GROUP: Table[GroupView] = Table(
     Column("since"),
     *json_only("locked", "locked_by"),
     Column("next", "next number"),
-    text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
+    text_only(
+        "missing",
+        lambda one: numbers_text(one.next, one.hole_through),
+        "the missing numbers, from `next` through `hole_through`",
+    ),
     *columns("arrived", "held", "queued"),
     *json_only("in_hand", "hole_since", "hole_through", "last_released", "ordinal", "incarnation"),
     Column("due_at", "due", after="missing"),
