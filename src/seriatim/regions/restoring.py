@@ -6,7 +6,6 @@ The journal, and then the other box, first note its new incarnation: from then o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
@@ -47,7 +46,9 @@ def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: f
     pair.journal.call(lambda journal: journal.fence(pair.name, region, incarnation))
 
     def portion(after: tuple[str, str]) -> list[_Session]:
-        read = partial(Journal.known_sessions, name=pair.name, after=after, limit=_PORTION)
+        def read(journal: Journal) -> list[_Session]:
+            return list(journal.known_sessions(pair.name, after, limit=_PORTION))
+
         return pair.journal.call(read, patience_s=patience_s)
 
     _take_bounds(pair, region, pair.journal.call(lambda journal: journal.over_before(pair.name)))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.groups.policy import Unordered
@@ -14,9 +11,6 @@ from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.control.pipeline_place import PipelinePlace
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 #: Where pipelines have their checkpoints, unless their files say otherwise.
 FOLDER = Path(".seriatim", "pipelines")
@@ -40,19 +34,6 @@ class FoundPipeline:
     def name(self) -> str:
         """Its name."""
         return self.place.name
-
-    @contextmanager
-    def spark(self) -> Iterator[SparkSession]:
-        """A session of Spark to look at it, which ends with the block unless this process had one before."""
-        from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415 -- Spark is slow to import
-
-        shared = is_running()
-        session = open_session({"spark.app.name": self.name})
-        try:
-            yield session
-        finally:
-            if not shared:
-                session.stop()
 
     def queue(self, name: str | None) -> str:
         """The destination that has groups; None: the only one.

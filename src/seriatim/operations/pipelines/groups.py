@@ -238,9 +238,10 @@ def _asked(
             remedy=f"start it; or seriatim groups --pipeline {found.name} starts Spark to read its state",
         )
     from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
+    from seriatim.spark.session.builder import session_for_a_look  # noqa: PLC0415
 
     queues = [one.queue for one in found.declared.route]
-    with found.spark() as session:
+    with session_for_a_look(found.name) as session:
         return groups_in_state(
             session, found.place.root, queues, key=filter_.get("group"), ready=not filter_.get("waits")
         )

@@ -129,8 +129,9 @@ def next_tickets(pipeline: str | Path | FoundPipeline) -> list[NextTicket]:
     if not last or _last_batch(query)[0] is None:
         return [NextTicket(location, 0, 1) for location in sorted(last)]
     from seriatim.spark.front.positions import positions_in  # noqa: PLC0415 -- Spark is slow to start
+    from seriatim.spark.session.builder import session_for_a_look  # noqa: PLC0415
 
-    with found.spark() as session:
+    with session_for_a_look(found.name) as session:
         positions = positions_in(session, str(query.absolute()))
     of = {name: divmod(positions.get(name, 1) - 1, number) for name, number in last.items()}
     return [NextTicket(location, epoch, number + 1) for location, (epoch, number) in sorted(of.items())]
