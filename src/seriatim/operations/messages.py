@@ -13,7 +13,6 @@ from seriatim.box.operators.actions import take_out as taking_out
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount, Page
 from seriatim.box.views.listing import filters_of
 from seriatim.box.views.message_places import (
@@ -228,5 +227,4 @@ def resubmit(
     if given is not None and not isinstance(given, Iterable):
         raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
     ids = None if given is None else list(given)
-    with translated(box.access.place):
-        return routing.resubmit(box.access, ids, message_type, queue, by)
+    return routing.resubmit(box.access, ids, message_type, queue, by)

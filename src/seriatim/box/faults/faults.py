@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
-from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.locked_groups import LockedGroups
@@ -114,13 +113,6 @@ def note_lost(
     """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back. If another worker has the group
     already, this waits for it. If the message is done by then, nothing is recorded.
     """
-    with translated(transaction.access.place):
-        return _note_lost(transaction, lost, fault, patience_s, delivery)
-
-
-def _note_lost(
-    transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None
-) -> FaultResult | None:
     queue = transaction.access.known.current(transaction).queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
