@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
-from seriatim.cli.shown.plain import in_line, in_lines, width_of
-from seriatim.cli.shown.table import in_columns
+from seriatim.cli.shown.table import in_columns, width_of
+from seriatim.pipeline.text.plain import in_line, in_lines
 from tests.box.console import BUSINESS, define, failing, publish
 
 WILD = "c\x1b[2J\n\x9b31m"

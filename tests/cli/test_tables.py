@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import pkgutil
 from collections.abc import Iterator
 from uuid import uuid4
 
@@ -17,6 +16,7 @@ from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.cli.shown.table import JsonOption, Table
 from seriatim.operations import groups
+from seriatim.operations.tables.meanings import row_class
 from tests.box.console import BY, define, failing, publish
 from tests.databases import box_with
 
@@ -99,8 +99,8 @@ def test_every_field_of_a_row_is_declared(table):
     assert len(set(names)) == len(names)
     if not table.row:
         return
-    kind = pkgutil.resolve_name(table.row)
-    assert table.row == f"{kind.__module__}:{kind.__qualname__}"
+    kind = row_class(table)
+    assert table.row in (kind, f"{kind.__module__}:{kind.__qualname__}")
     fields = [one.name for one in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else kind._fields
     assert set(fields) - LEFT_OUT.get(kind.__name__, set()) <= set(names)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 
+import psycopg
 import pytest
 
+from seriatim.box.definitions.known import Known
 from seriatim.http.openapi import openapi
 from seriatim.http.reading import checked
 from seriatim.operations.tokens import create_token, revoke_token
@@ -206,6 +209,26 @@ def test_a_full_queue_and_a_body_that_is_too_large(face):
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_refused(face_to_refuse, headers, body, status):
     told(face_to_refuse.post("/v1/messages", headers=headers, content=body), status)
+
+
+def test_a_connection_that_dies_while_an_event_is_read_is_no_bug(face, monkeypatch):
+    told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("1"))), 201)  # the token is known
+    current, cut = Known.current, threading.Event()
+
+    def cut_before(known, statements):
+        if not cut.is_set():
+            cut.set()
+            with psycopg.connect(face.box.dsn, autocommit=True) as connection:
+                pid = statements.connection.info.backend_pid
+                assert connection.execute("SELECT pg_terminate_backend(%s, 60000)", [pid]).fetchone() == (True,)
+        return current(known, statements)
+
+    monkeypatch.setattr(Known, "current", cut_before)
+    assert (
+        told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 503)["code"]
+        == "unavailable"
+    )
+    told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 201)
 
 
 def test_nothing_is_open_without_a_token(face):

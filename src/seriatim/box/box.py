@@ -468,8 +468,7 @@ class MessageBox(OnlyWith, Closing):
             EnvironmentProblem: the box's role may not do this work.
             Unavailable: call it again.
         """
-        with translated(self._place):
-            return tick(self._access, at_once=at_once)
+        return tick(self._access, at_once=at_once)
 
     @typed
     def status_of(

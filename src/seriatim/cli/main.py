@@ -14,8 +14,8 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.nouns import VERBS, brought_to_commands
-from seriatim.cli.shown.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
+from seriatim.pipeline.text.plain import in_lines
 from seriatim.pipeline.text.storable import fits_text
 
 #: Exit codes, by the party who has to act. 1: the command did its work and the answer is no.
@@ -25,7 +25,8 @@ _NAME = "seriatim"
 #: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
-# Each is a function of that name (with an underscore) in the module of that name, which is imported when it is called.
+# Each is a function of that name (with an underscore) in the module of that name, which is imported when it is called; a list is in the
+# module of the verbs on one of what it lists.
 #: The commands by heading, with what the list says of each: none of them is imported for it.
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "If something stands still": {
@@ -137,10 +138,9 @@ class _Commands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        name = cmd_name.replace("-", "_")
-        module = f"seriatim.cli.commands.{name}"
+        module = f"seriatim.cli.commands.{VERBS.get(cmd_name, cmd_name).replace('-', '_')}"
         try:
-            command = checked_texts(getattr(importlib.import_module(module), name))
+            command = checked_texts(getattr(importlib.import_module(module), cmd_name.replace("-", "_")))
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise

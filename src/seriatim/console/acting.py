@@ -12,7 +12,7 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.queue_settings import SETTINGS
 from seriatim.box.views.groups import new_group
-from seriatim.console.filters import QUEUE, check_values
+from seriatim.console.filters import QUEUE, check_values, whole_number
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.seen import MOST_SEEN, seen_number, token_of, tokens_in
@@ -106,7 +106,7 @@ def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only
 
 
 def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str], *, reads_only: bool) -> Done:
-    number = _number("the bulk operation", form.get("name", ""))
+    number = whole_number("the bulk operation", form.get("name", ""))
     found = bulk_operations.bulk_operation(box, number)
     by = _allowed(actor, role_of(found.action), form, reads_only=reads_only)
     if action == "bulk.begin":
@@ -140,7 +140,7 @@ def _on_group(
     given: dict[str, Any] = {}
     for one in VERBS[action].takes:
         if one.kind is ParameterKind.NUMBER and form.get(one.name):
-            given[one.name] = _number(one.name, form[one.name])
+            given[one.name] = whole_number(one.name, form[one.name])
         elif one.kind is ParameterKind.BODY and "body" in form and form["body"] != form.get("body_before"):
             if "see-bodies" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
@@ -151,12 +151,6 @@ def _on_group(
     return Done(action.words, back, {"done": done.operation_id}, place.operation.object_of(done))
 
 
-def _number(name: str, text: str) -> int:
-    if not text.strip().removeprefix("-").isdecimal() or len(text) > 19:
-        raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
-    return int(text)
-
-
 _Form = Mapping[str, str]
 
 
@@ -165,7 +159,7 @@ def _named(does: Callable[..., Any], told: str, *back: str, number: str = "") ->
 
     def act(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
         name = form.get("name", "")
-        does(box, _number(number, name) if number else name, **by)
+        does(box, whole_number(number, name) if number else name, **by)
         return Done(told.format(name=name), [one.format(name=name) for one in back], {})
 
     return act
@@ -186,7 +180,7 @@ def _skip(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
 
 
 def _requeue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
-    number = _number("the dead letter", form.get("name", ""))
+    number = whole_number("the dead letter", form.get("name", ""))
     done = dead_letters.requeue(box, number, **by)
     back = ("messages", done.letter.message_id)
     return Done(f"dead letter {number}: {done.place}", back, {"done": done.operation_id}, REQUEUED.object_of(done))
@@ -203,7 +197,7 @@ def _set_queue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     given: dict[str, Any] = {}
     for one in SETTINGS:
         text = form.get(one, "").strip()
-        given[one] = None if not text else rate_of(text) if one == "rate" else _number(one.replace("_", " "), text)
+        given[one] = None if not text else rate_of(text) if one == "rate" else whole_number(one.replace("_", " "), text)
     found = queues.set_queue(box, name, **given, **by)
     return Done(f"queue {name}: {found}", ("queues", name), {}, QUEUE_SETTINGS.object_of(found))
 

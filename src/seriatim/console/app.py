@@ -20,9 +20,8 @@ from starlette.routing import Route
 
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
-from seriatim.console.actions import costs_of
 from seriatim.console.bulk_work import BulkWork
-from seriatim.console.causes import actions_of, causes_of, failures_in, filter_of
+from seriatim.console.causes import actions_of, causes_of, costs_of, failures_in, filter_of
 from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
@@ -221,13 +220,11 @@ class _Console:
             answer = await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
             self._looks.recount()
             return answer
+        if parts in (["metrics"], ["live"]) and "see" not in actor.roles:
+            raise Refusal(403, f"{actor.name} may not look")
         if parts == ["metrics"]:
-            if "see" not in actor.roles:
-                raise Refusal(403, f"{actor.name} may not look")
             return await run_in_threadpool(self._told.metrics, request.headers.get("accept", ""))
         if parts == ["live"]:
-            if "see" not in actor.roles:
-                raise Refusal(403, f"{actor.name} may not look")
             headers = {"x-accel-buffering": "no"}
             return StreamingResponse(self.poller.stream(), media_type="text/event-stream", headers=headers)
         query = _pairs(request.scope["query_string"].decode("ascii", "replace"))
@@ -243,15 +240,21 @@ class _Console:
             if its_queue is not None and not its_queue.has_groups:  # each of its messages stands still by itself
                 where, suffix = {"queue": parts[1], "group": parts[2]}, ".json" if wants_json else ""
                 return RedirectResponse(address(self._prefix, ["messages"], where, suffix=suffix), 303)
-        for page in self._pages:
-            for path in page.paths:
-                if (named := matched(path, parts)) is not None:
-                    return self._shown(page, named, query, actor, wants_json=wants_json)
+        if (found := self._found(parts)) is not None:
+            return self._shown(*found, query, actor, wants_json=wants_json)
         if len(parts) == 2 and parts[0] == "groups" and "see" in actor.roles:  # a group's address without its key
             check_values(self._box, [QUEUE], {"queue": parts[1]})
             suffix = ".json" if wants_json else ""
             return RedirectResponse(address(self._prefix, ["groups"], {"queue": parts[1], **query}, suffix=suffix), 303)
         raise Refusal(404, "there is no such page", "the menu has all pages")
+
+    def _found(self, parts: Sequence[str]) -> tuple[Page, dict[str, str]] | None:
+        """The page with an address, and the named parts of the address."""
+        for page in self._pages:
+            for path in page.paths:
+                if (named := matched(path, parts)) is not None:
+                    return page, named
+        return None
 
     def _shown(
         self, page: Page, named: Mapping[str, str], query: Mapping[str, str], actor: Actor, *, wants_json: bool,
@@ -397,11 +400,9 @@ class _Console:
         parts, _ = segments_of(path.encode())
         query = _pairs(asked)
         query.pop("done", None)
-        for page in self._pages:
-            for one in page.paths:
-                if (named := matched(one, parts)) is not None:
-                    return page, named, query
-        raise Refusal(404, "there is no such page")
+        if (found := self._found(parts)) is None:
+            raise Refusal(404, "there is no such page")
+        return *found, query
 
     def _preview(
         self, query: dict[str, str], actor: Actor, *, wants_json: bool, rejected: Rejected | None = None
@@ -423,17 +424,8 @@ class _Console:
 
     def _rendered(self, name: str, title: str, actor: Actor | None, **values: Any) -> Response:
         status = values.pop("status", 200)
-        base = {
-            "title": title,
-            "actor": actor,
-            "page": None,
-            "reads_only": self._reads_only,
-            "is_live": False,
-            "twin": None,
-            "here": None,
-            "refusal": None,
-            "rejected": None,
-        }
+        base: dict[str, Any] = dict.fromkeys(("page", "twin", "here", "refusal", "rejected"))
+        base |= {"title": title, "actor": actor, "reads_only": self._reads_only, "is_live": False}
         return _html(self._templates.get_template(name).render(base | values), status)
 
     # ---- what goes wrong

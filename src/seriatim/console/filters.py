@@ -43,6 +43,12 @@ def check_queue(box: MessageBox, value: str) -> None:
         raise NotFound(f"there is no queue {shown(value, 60)}", remedy=remedy)
 
 
+def whole_number(name: str, text: str) -> int:
+    if not text.strip().removeprefix("-").isdecimal() or len(text) > 19:
+        raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
+    return int(text)
+
+
 QUEUE = Field("queue", "Queue", check=check_queue)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from seriatim.operations.period import period_of
 from seriatim.operations.tables.table import shown_value
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import period_of
 from seriatim.pipeline.text.plain import in_line, in_lines
 
 #: A word and a sign for each state; a colour never tells it alone.

@@ -107,24 +107,9 @@ def list_page(
     usual: Sequence[str] = (),
     **page: Any,
 ) -> Page:
-    """A page that lists what a function reads.
-
-    Args:
-        path: its path.
-        title: its title.
-        reads: the function.
-        table: the table of its rows, and of its JSON.
-        links: to where cells lead; see `Rows`.
-        caption: the name of the list; empty: the title.
-        about: what stands above the list.
-        nothing: the text in place of rows; `hint`, what would be there.
-        hint: see `nothing`.
-        by_error: what counts the rows by error.
-        rows: changes the rows.
-        values: further values of the template.
-        shown: the table for people, if it is another one.
-        usual: states that are no warning here.
-        page: further fields of `Page`.
+    """A page that lists what a function reads. `links`, `nothing`, `hint`, `usual`: as of `Rows`, and `page`: as of `Page`. `caption`: the
+    name of the list; empty: the title. `by_error`: counts the rows by error. `rows`: changes the rows. `values`: further values of the
+    template. `shown`: the table for people, if it is another one.
     """
     fields = fields_of(reads)
     names = [one.name for one in fields]

@@ -14,11 +14,10 @@ from urllib.parse import quote, unquote, urlencode
 from markupsafe import Markup
 
 from seriatim.box.box import MessageBox
-from seriatim.console.filters import Field
+from seriatim.console.filters import Field, whole_number
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
-from seriatim.errors import UsageError, shown
 from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.table import Column, Table, shown_value
 
@@ -65,11 +64,7 @@ class Asked:
 
     def number(self, name: str) -> int | None:
         text = self.text(name)
-        if text is None:
-            return None
-        if not text.removeprefix("-").isdecimal() or len(text) > 19:
-            raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
-        return int(text)
+        return None if text is None else whole_number(name, text)
 
     @property
     def limit(self) -> int:

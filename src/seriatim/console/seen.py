@@ -6,8 +6,8 @@ import base64
 import binascii
 from collections.abc import Iterable
 
+from seriatim.box.operators.seen import SEEN_BYTES, digest_of
 from seriatim.console.guard import Refusal
-from seriatim.operations.seen import SEEN_BYTES, digest_of
 
 #: So many things are acted on at once: their tokens come and go with the page.
 MOST_SEEN = 1000

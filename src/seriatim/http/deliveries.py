@@ -20,8 +20,8 @@ from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import LeaseAnswer, LeasedMessage, Principal, TakenLease
 from seriatim.box.messages.received import LEFT_OUT
 from seriatim.box.operators.tokens import find
-from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
+from seriatim.box.workers.own_session import translating
 from seriatim.errors import UsageError
 from seriatim.http.answers import Answer, as_json, json_answer
 from seriatim.http.asked import Asked
@@ -94,11 +94,11 @@ async def _room_and_look(asked: Asked, caller: Caller, door: Door, wanted: Wante
 
 
 async def _looked(asked: Asked, caller: Caller, door: Door, wanted: Wanted) -> TakenLease | None:
+    @translating
     def look(session: Session) -> TakenLease | None:
         lease = door.look(session, wanted)
-        with translated(session.access.place):
-            if lease is not None and find(session.transaction, caller.secret) is None:
-                raise Problem(401, "the token isn't valid any more", code="token")
+        if lease is not None and find(session.transaction, caller.secret) is None:
+            raise Problem(401, "the token isn't valid any more", code="token")
         return lease
 
     async with caller.box.session() as session:

@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from seriatim.box.definitions.definition import QueueOfRegions
-from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.session import Session
 from seriatim.box.views.message_status import MessageState, MessageStatus
+from seriatim.box.workers.own_session import translating
 from seriatim.http.answers import Answer, json_answer
 from seriatim.http.asked import Asked
 from seriatim.http.callers import Caller
@@ -95,14 +95,14 @@ def _declared(session: Session) -> Mapping[str, Collection[str]]:
 async def _in_session(
     asked: Asked, caller: Caller, given: Sequence[_Given], options: Mapping[str, Any]
 ) -> list[_Taken]:
+    @translating
     def publish(session: Session) -> list[_Taken]:
         taken: list[_Taken] = []
         declared: Mapping[str, Collection[str]] = {}
         if any(isinstance(one.message, Event) for one in given):
             declared = _declared(session)
         for space, run in groupby(given, lambda one: one.space):
-            with translated(session.access.place):
-                session.transaction.do("choose_id_space", part=space)
+            session.transaction.do("choose_id_space", part=space)
             # Nobody waits for room with a connection in hand: the caller is told when to come again.
             messages = [
                 one.message if isinstance(one.message, Message) else one.message.message(declared) for one in run

@@ -36,15 +36,8 @@ _STATUSES: tuple[tuple[type[SeriatimError], int], ...] = (
 
 
 class Problem(Exception):
-    """A request that is answered by an error.
-
-    Args:
-        status: the status of HTTP.
-        detail: what is wrong.
-        remedy: what to do about it.
-        code: the stable code of the error, as in the reference of errors.
-        headers: further headers of the answer.
-        more: further members of the answer.
+    """A request that is answered by an error. `code`: its stable code, as in the reference of errors. `more`: further members of the
+    answer.
     """
 
     def __init__(

@@ -31,11 +31,11 @@ class Member(NamedTuple):
     text: str
 
 
-def as_text(body: bytes | bytearray, what: str = "the body") -> str:
+def as_text(body: bytes | bytearray) -> str:
     try:
         return bytes(body).decode()
     except UnicodeDecodeError as error:
-        raise Problem(400, f"{what} isn't UTF-8: byte {error.start}") from None
+        raise Problem(400, f"the body isn't UTF-8: byte {error.start}") from None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

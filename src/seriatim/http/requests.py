@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from seriatim.box.postgres.translate import translated
 from seriatim.box.requests.requests import KEEP, Pending, Reply, Request
 from seriatim.box.session import Session
+from seriatim.box.workers.own_session import translating
 from seriatim.errors import RequestFailed
 from seriatim.http.answers import Answer, json_answer
 from seriatim.http.asked import Asked
@@ -26,13 +26,13 @@ async def ask(asked: Asked, caller: Caller, message: Callable[[Session], Message
     """Publish a request, and wait for its reply. `message`: makes the message; `space`: the part of the id space of its id."""
     until = asyncio.get_running_loop().time() + _patience_s(asked)
 
+    @translating
     def publish(session: Session) -> Pending:
-        with translated(session.access.place):
-            session.transaction.do("choose_id_space", part=space)
-            made = message(session)
-            request = Request(made, asked.parameters["reply"], KEEP, caller.token.name)
-            # Nobody waits for room with a connection in hand: the caller is told when to come again.
-            return request.publish(session.transaction, made, room_s=0, check=caller.check_published)
+        session.transaction.do("choose_id_space", part=space)
+        made = message(session)
+        request = Request(made, asked.parameters["reply"], KEEP, caller.token.name)
+        # Nobody waits for room with a connection in hand: the caller is told when to come again.
+        return request.publish(session.transaction, made, room_s=0, check=caller.check_published)
 
     async with caller.box.session() as session:
         pending = await session.run(publish)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
-from seriatim.errors import BoxDisabled, SeriatimError
+from seriatim.errors import SeriatimError
 from seriatim.operations.figures import Figure, figures
 from seriatim.operations.invariants import broken_within
 
@@ -37,7 +37,6 @@ class BoxReading:
         #: Opens the box, or returns the open one; it is called again until that succeeds.
         self._opened = opened
         self._closes = closes
-        #: Whether the laws of the box are audited from time to time, beside scrapes.
         self._box: MessageBox | None = None
         self._lock = threading.Lock()
         self._reads: threading.Thread | None = None
@@ -80,9 +79,6 @@ class BoxReading:
             is_reachable = True
             box_figures = figures(box, limit_s=_LIMIT_S)
             self._look_at_laws(box)
-        except BoxDisabled as error:
-            why = str(error)
-            box_figures = None
         except SeriatimError as error:
             why = str(error)
         finally:

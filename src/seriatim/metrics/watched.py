@@ -13,14 +13,6 @@ from seriatim.runtime.workers.scoreboard import Work
 LOOKED_WITHIN_S = 15.0
 
 
-def _nothing() -> Sequence[Work]:
-    return ()
-
-
-def _no_faults() -> Sequence[str]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A process that works: a supervisor, `seriatim serve`, or a worker in an application."""
@@ -28,10 +20,10 @@ class Watched:
     #: The queues that it has to look at. None: those that it has ever looked at.
     queues: Sequence[str] | None = None
     measured: Callable[[], Snapshot] = Snapshot
-    works: Callable[[], Sequence[Work]] = _nothing
+    works: Callable[[], Sequence[Work]] = tuple
     #: When it last looked for anything to do, on the monotonic clock; None: its queues' looks count.
     looked: Callable[[], float] | None = None
-    beside: Callable[[], Sequence[str]] = _no_faults
+    beside: Callable[[], Sequence[str]] = tuple
 
     def snapshot(self) -> Snapshot:
         """Return all measures, including those of this process."""

@@ -11,12 +11,10 @@ from itertools import groupby
 from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
-from seriatim.box.connection.dsn import place_of
+from seriatim.box.connection.access import Transaction
 from seriatim.box.operators.actions import Operation, require_of, why_refused
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.seen import seen_of
-from seriatim.box.postgres.translate import translated
-from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError
 from seriatim.kernel.groups.states import GroupState
@@ -82,19 +80,19 @@ def sorted_out(
     wanted = frozenset(GroupState) if where.states is None else where.states
     found: list[GroupView] = []
     left: list[GroupView] = []
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+    with box.access.transaction() as transaction:
         if fitting := wanted & states:
             after: tuple[str, str] | None = None
             most = _PAGE if limit is None else limit
             while True:
-                page = groups_of(tx.transaction, replace(where, state=fitting, after=after, limit=most))
+                page = groups_of(transaction, replace(where, state=fitting, after=after, limit=most))
                 for view in page:
                     (found if view.allows(action) else left).append(view)
                 if len(page) < most or (limit is not None and len(found) >= limit):
                     break
                 after = (page[-1].queue, page[-1].group)
         if len(left) < others and (rest := wanted - states):
-            left += groups_of(tx.transaction, replace(where, state=rest, limit=others - len(left)))
+            left += groups_of(transaction, replace(where, state=rest, limit=others - len(left)))
     return found[:limit], left[:others]
 
 
@@ -132,7 +130,10 @@ def _refusal(box: MessageBox, action: Action, view: GroupView) -> ActionRefused 
 
 
 def put_back(
-    box: MessageBox, found: Sequence[_Found], what: str, into_group: Callable[[Session, Sequence[_Found]], list[_Done]]
+    box: MessageBox,
+    found: Sequence[_Found],
+    what: str,
+    into_group: Callable[[Transaction, Sequence[_Found]], list[_Done]],
 ) -> Iterator[_Done | Refused]:
     """Put messages back into their groups; yields a result for each message, or a refusal for a group that can't take them.
 
@@ -140,15 +141,15 @@ def put_back(
         box: the box.
         found: the messages; messages of one group are adjacent and in order.
         what: the word for a message in errors.
-        into_group: puts messages of one group back, in a session; leaves out messages that are gone.
+        into_group: puts messages of one group back, in a transaction; leaves out messages that are gone.
     """
     for (queue, group), of_group in groupby(found, key=lambda one: (one.queue, one.group)):
         messages = list(of_group)
         for begin in range(0, len(messages), _BATCH):
             some = messages[begin : begin + _BATCH]
             try:
-                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-                    done = into_group(tx, some)
+                with box.access.transaction() as transaction:
+                    done = into_group(transaction, some)
             except (UsageError, Unavailable) as error:
                 yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {why_refused(error)}")
             else:

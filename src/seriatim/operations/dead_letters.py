@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import dead_letters as letters
 from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Requeued
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.postgres.translate import translated
-from seriatim.box.session import Session
 from seriatim.box.views.listing import ErrorCount, Page
 from seriatim.box.views.message_places import Stored
 from seriatim.kernel.operators.requeue import RequeuePosition
@@ -60,9 +58,9 @@ def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter) ->
 
 def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:
     """The dead letters that a message is: one for each queue in which it was set aside for good."""
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        numbers = letters.numbers_of(tx.transaction, message.message_id, message.id_space, message.received_at)
-        return letters.dead_letters_of(tx.transaction, DeadLetterFilter(entry_ids=numbers)) if numbers else []
+    with box.access.transaction() as transaction:
+        numbers = letters.numbers_of(transaction, message.message_id, message.id_space, message.received_at)
+        return letters.dead_letters_of(transaction, DeadLetterFilter(entry_ids=numbers)) if numbers else []
 
 
 def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Requeued:
@@ -74,9 +72,9 @@ def requeue(box: MessageBox, entry_id: int, *, actor: str, reason: str) -> Reque
         Unavailable: a receiver keeps its group locked.
     """
     by, chosen = Operator(actor, reason), DeadLetterFilter(entry_ids=[entry_id])
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        found = letters.dead_letters_of(tx.transaction, chosen)
-        done = letters.requeue(tx.transaction, found, by) if found else []
+    with box.access.transaction() as transaction:
+        found = letters.dead_letters_of(transaction, chosen)
+        done = letters.requeue(transaction, found, by) if found else []
     if not done:
         raise letters.no_dead_letter(entry_id)
     return done[0]
@@ -94,11 +92,7 @@ def requeue_each(
         UsageError: the actor or the reason is missing; nothing is done then.
     """
     by = Operator(actor, reason)
-
-    def into_group(tx: Session, some: Sequence[DeadLetter]) -> list[Requeued]:
-        return letters.requeue(tx.transaction, some, by)
-
-    yield from put_back(box, sorted(found, key=_in_order), "dead letter", into_group)
+    yield from put_back(box, sorted(found, key=_in_order), "dead letter", partial(letters.requeue, by=by))
 
 
 def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:
@@ -112,8 +106,8 @@ def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str
     by, done = Operator(actor, reason), 0
     letters.check_numbers(entry_ids)
     for begin in range(0, len(entry_ids), _BATCH):
-        with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-            done += letters.delete(tx.transaction, entry_ids[begin : begin + _BATCH], by)
+        with box.access.transaction() as transaction:
+            done += letters.delete(transaction, entry_ids[begin : begin + _BATCH], by)
     return done
 
 

@@ -11,7 +11,6 @@ import binascii
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -29,6 +28,7 @@ from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
 from seriatim.operations.listing import check_queues
+from seriatim.operations.tables.table import as_json_line
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
@@ -53,6 +53,18 @@ _PAGE = 1_000
 #: The fields of a line that have to be there; those that people read, but nothing reads again; and the bodies, of which it has one.
 _NEEDED = ("queue", "group", "message_id", "entry_id", "sequence", "type", "content_type", "context")
 _READ_BY_PEOPLE = ("status", "attempt", "error")
+_WRITTEN = (
+    "queue",
+    "group",
+    "message_id",
+    "entry_id",
+    "status",
+    "sequence",
+    "attempt",
+    "error",
+    "type",
+    "content_type",
+)
 _BODIES = ("body", "body_base64")
 
 
@@ -119,25 +131,13 @@ def line_of(message: ExportedMessage) -> str:
 
     A body that is UTF-8 is the text `body`, any other `body_base64`. Decimals and timestamps among the properties are text.
     """
-    fields: dict[str, object] = {name: getattr(message, name) for name in ("queue", "group", "message_id", "entry_id")}
-    fields |= {
-        name: getattr(message, name) for name in ("status", "sequence", "attempt", "error", "type", "content_type")
-    }
+    fields: dict[str, object] = {name: getattr(message, name) for name in _WRITTEN}
     fields["context"] = dict(message.context)
     try:
         fields["body"] = message.body.decode()
     except UnicodeDecodeError:
         fields["body_base64"] = base64.b64encode(message.body).decode()
-    return json.dumps(fields, ensure_ascii=False, default=_written)
-
-
-def _written(value: object) -> object:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case Decimal():
-            return str(value)
-    raise TypeError(type(value).__name__)
+    return as_json_line(fields)
 
 
 def read(lines: Iterable[bytes], name: str = "") -> list[ExportedMessage | UsageError]:
@@ -182,19 +182,12 @@ def _message(line: bytes, where: str) -> ExportedMessage:
             raise UsageError(f"the field {name!r} is missing", remedy="leave it as it was exported")
         _check(name, fields[name])
     return ExportedMessage(
-        fields["queue"],
-        fields["group"],
-        fields["message_id"],
-        fields["entry_id"],
-        str(fields.get("status") or ""),
-        fields["sequence"],
-        fields["attempt"] if isinstance(fields.get("attempt"), int) else 0,
-        str(fields["error"]) if fields.get("error") is not None else None,
-        fields["type"],
-        fields["content_type"],
-        fields["context"],
-        _body(fields),
-        where,
+        **{name: fields[name] for name in _NEEDED},
+        status=str(fields.get("status") or ""),
+        attempt=fields["attempt"] if isinstance(fields.get("attempt"), int) else 0,
+        error=str(fields["error"]) if fields.get("error") is not None else None,
+        body=_body(fields),
+        where=where,
     )
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views.events import EventFilter, EventView, KindCount, events_of, read_events, with_open_holes
 from seriatim.operations.listing import listed
 
@@ -58,5 +57,4 @@ def events_after(
     """
     if queue is not None:
         box.definitions().queue(queue)
-    with translated(box.access.place):
-        return read_events(box.access.transaction, after, queue=queue, kinds=kinds, limit=limit)
+    return read_events(box.access.transaction, after, queue=queue, kinds=kinds, limit=limit)

@@ -11,13 +11,11 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.seen import seen_of
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of, new_group
 from seriatim.box.views.listing import ErrorCount
@@ -72,8 +70,8 @@ def group_view(box: MessageBox, queue: str, group: str) -> GroupView:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    with box.session() as tx, translated(_place(box)):
-        return group_of(tx.transaction, queue, group)
+    with box.access.transaction() as transaction:
+        return group_of(transaction, queue, group)
 
 
 def standing(box: MessageBox, queue: str, group: str) -> Standing:
@@ -82,8 +80,8 @@ def standing(box: MessageBox, queue: str, group: str) -> Standing:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    with box.session() as tx, translated(_place(box)):
-        return standing_of(tx.transaction, queue, group)
+    with box.access.transaction() as transaction:
+        return standing_of(transaction, queue, group)
 
 
 @listed(GroupFilter)
@@ -127,8 +125,8 @@ def _counted(cause: str, views: Sequence[GroupView]) -> ErrorCount:
 
 def count(box: MessageBox, queue: str | None = None, *, key: str | None = None) -> int:
     """Count the groups in all states; only those of a queue, or whose key matches a pattern."""
-    with box.session() as tx, translated(_place(box)):
-        return int(tx.transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
+    with box.access.transaction() as transaction:
+        return int(transaction.value("count_groups", **GroupFilter(queue, key=key).parameters()))
 
 
 def only_group(box: MessageBox, group: str) -> str:
@@ -150,8 +148,8 @@ def named(box: MessageBox, keys: Sequence[str], queue: str | None = None, *, beg
     """
     if queue is not None:
         box.definitions().queue(queue)
-    with box.session() as tx, translated(_place(box)):
-        found = groups_of(tx.transaction, GroupFilter(queue, limit=_MOST_GROUPS), keys)
+    with box.access.transaction() as transaction:
+        found = groups_of(transaction, GroupFilter(queue, limit=_MOST_GROUPS), keys)
     of: dict[str, list[GroupView]] = {}
     for view in found:
         of.setdefault(view.group, []).append(view)
@@ -202,8 +200,8 @@ def act(
         GroupChanged: the group isn't as it was seen; nothing was done.
     """
     asked = ActionRequest(action, queue, group, actor, reason, given, seen)
-    with box.session() as tx, translated(_place(box)):
-        return actions.act(tx.transaction, asked)
+    with box.access.transaction() as transaction:
+        return actions.act(transaction, asked)
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -342,7 +340,3 @@ def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application
     with box.access.transaction() as transaction:
         found = box.access.known.current(transaction).queue(queue)
         return forget_group(transaction, found, group, by)
-
-
-def _place(box: MessageBox) -> str:
-    return place_of(box.dsn, box.schema)

@@ -12,7 +12,6 @@ from seriatim.box.links.certificates import public_key_in
 from seriatim.box.links.transmission import LinkExchange, Roads
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views.links import LinkView, StreamFilter, StreamView
 from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.operations.listing import listed
@@ -175,7 +174,6 @@ def transmit(box: MessageBox, link: str | None = None, *, at_once: bool = False)
     """
     roads = Roads()
     try:
-        with translated(box.access.place):
-            return rounds.transmit(box.access, roads, only=link, at_once=at_once)
+        return rounds.transmit(box.access, roads, only=link, at_once=at_once)
     finally:
         roads.close()

@@ -7,14 +7,12 @@ from itertools import groupby
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import resubmit as routing
 from seriatim.box.operators.actions import Operation, retry_messages
 from seriatim.box.operators.actions import take_out as taking_out
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views.listing import ErrorCount, Page, filters_of
 from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_with_places, places_of, places_page
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
@@ -102,8 +100,8 @@ def waiting(box: MessageBox, message_ids: Iterable[str], *, queue: str) -> list[
         UsageError: there is no such queue.
     """
     found = box.definitions().queue(queue)
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return [one for one in message_ids if waiting_messages(tx.transaction, found, one)]
+    with box.access.transaction() as transaction:
+        return [one for one in message_ids if waiting_messages(transaction, found, one)]
 
 
 def take_out(
@@ -128,8 +126,8 @@ def take_out(
     """
     ids, by = [message_ids] if isinstance(message_ids, str) else list(message_ids), Operator(actor, reason)
     found = box.definitions().queue(queue)
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return [taking_out(tx.transaction, found, one, by) for one in ids]
+    with box.access.transaction() as transaction:
+        return [taking_out(transaction, found, one, by) for one in ids]
 
 
 def retry(
@@ -157,8 +155,8 @@ def retry(
     if body is not None and len(ids) != 1:
         raise UsageError("a new body is for one message", remedy="retry each with its own body, or with --edits")
     found = box.definitions().queue(queue)
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        done = retry_messages(tx.transaction, found, ids, by, body=body)
+    with box.access.transaction() as transaction:
+        done = retry_messages(transaction, found, ids, by, body=body)
         if refused := next((one for one in done.values() if isinstance(one, ActionRefused)), None):
             raise refused
     return [one for one in (done[each] for each in ids) if not isinstance(one, ActionRefused)]
@@ -180,8 +178,8 @@ def retry_each(box: MessageBox, found: Sequence[Placed], *, actor: str, reason: 
         for begin in range(0, len(mine), _BATCH):
             some = {one.message_id: one for one in mine[begin : begin + _BATCH]}
             try:
-                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-                    done = retry_messages(tx.transaction, declared, list(some), by)
+                with box.access.transaction() as transaction:
+                    done = retry_messages(transaction, declared, list(some), by)
             except Unavailable as error:
                 yield from (Refused(queue, one.group or "", error.what) for one in some.values())
                 continue
@@ -220,5 +218,4 @@ def resubmit(
     if given is not None and not isinstance(given, Iterable):
         raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
     ids = None if given is None else list(given)
-    with translated(box.access.place):
-        return routing.resubmit(box.access, ids, message_type, queue, by)
+    return routing.resubmit(box.access, ids, message_type, queue, by)

@@ -6,15 +6,13 @@ Each action is written to the operator log.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import set_aside as aside
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, PutBack, SetAside, SetAsideFilter
-from seriatim.box.postgres.translate import translated
-from seriatim.box.session import Session
 from seriatim.errors import UsageError
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.operations.bulk import Refused, put_back
@@ -63,11 +61,7 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
         if one.status not in REQUEUED:
             remedy = f"{_INSTEAD[one.status]} routes it again"
             raise UsageError(f"cannot requeue message {one.message_id!r}, which is {one.status}", remedy=remedy)
-
-    def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
-        return aside.requeue(tx.transaction, some, by)
-
-    yield from put_back(box, sorted(found, key=_in_order), "message", into_group)
+    yield from put_back(box, sorted(found, key=_in_order), "message", partial(aside.requeue, by=by))
 
 
 def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> int:
@@ -81,8 +75,8 @@ def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: st
     """
     by, done = Operator(actor, reason), 0
     for begin in range(0, len(found), _BATCH):
-        with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-            done += aside.delete(tx.transaction, found[begin : begin + _BATCH], by)
+        with box.access.transaction() as transaction:
+            done += aside.delete(transaction, found[begin : begin + _BATCH], by)
     return done
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from seriatim.box.box import MessageBox
-from seriatim.box.connection.dsn import place_of
-from seriatim.box.postgres.translate import translated
 from seriatim.box.views import trace as steps
 from seriatim.box.views.far_trace import with_steps_elsewhere
 from seriatim.box.views.trace import Step, StepKind
@@ -33,8 +31,8 @@ def trace_message(
     Raises:
         UsageError: the box doesn't know the message; or it has several messages with the id, and `id_space` is None.
     """
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        here = steps.trace_message(tx.transaction, message_id, id_space, within)
+    with box.access.transaction() as transaction:
+        here = steps.trace_message(transaction, message_id, id_space, within)
     return with_steps_elsewhere(box.access, here, message_id, id_space) if over_links else here.steps
 
 
@@ -46,5 +44,5 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot trace {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
-    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return steps.trace_group(tx.transaction, queue, group, limit)
+    with box.access.transaction() as transaction:
+        return steps.trace_group(transaction, queue, group, limit)

@@ -83,6 +83,10 @@ class _NumberedMessage:
     def key(self) -> _Key:
         return self.queue_id, self.place.session
 
+    @property
+    def number_key(self) -> tuple[int, str, int]:
+        return self.queue_id, self.place.session, self.place.number
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -226,14 +230,7 @@ class _Writing:
         through, closed = self._locked()
         known, elsewhere = self._known()
         own = [
-            next(
-                (
-                    known_row
-                    for known_row in known.get((*row.key, row.place.number), ())
-                    if known_row.message_id == self._id(row)
-                ),
-                None,
-            )
+            next((one for one in known.get(row.number_key, ()) if one.message_id == self._id(row)), None)
             for row in self._rows
         ]
         dropped = self._check_elsewhere(elsewhere, renumbers=renumbers or self._way is Way.COPY)
@@ -252,7 +249,7 @@ class _Writing:
             self.granted[row.at] &= rows
             has[row.at] |= own_row is not None
             if not rows and row.at not in self.why:
-                strangers = [other for other in known.get((*row.key, row.place.number), ()) if other is not own_row]
+                strangers = [other for other in known.get(row.number_key, ()) if other is not own_row]
                 self.why[row.at] = (
                     f"there, message {strangers[0].message_id} has number {row.place.number}"
                     if strangers
@@ -263,7 +260,7 @@ class _Writing:
         ]
         taken_places: set[tuple[int, str, int]] = set()
         for row in self._rows:
-            place = (*row.key, row.place.number)
+            place = row.number_key
             there = place in taken_places or any(not known_row.beside for known_row in known.get(place, ()))
             self._besides.append(there)
             if not there:
@@ -349,7 +346,7 @@ class _Writing:
         dropped: set[int] = set()
         rows = {self._id(row): row for row in self._rows}
         for row in rows.values():
-            numbers = {(*other.key, other.place.number) for other in self._rows if other.at == row.at}
+            numbers = {other.number_key for other in self._rows if other.at == row.at}
             for queue_id, session, number in elsewhere.get(self._id(row), ()):
                 if (queue_id, session, number) in numbers:
                     continue

@@ -16,8 +16,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.kernel.values.outcome import REASONS, Disposition, Reason
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.box_role import role_of
-from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Holder
+from seriatim.regions.numbered import SessionNumber
 from seriatim.regions.pair import Pair
 
 #: The most conflicts that one pass settles: there are few, unless senders make mistakes.
@@ -36,21 +35,9 @@ def settle(pair: Pair, region: str) -> int:
     besides = pair.in_box(region, read)
     if not besides:
         return 0
-    by_queue: dict[str, list[Any]] = {}
-    for row in besides:
-        by_queue.setdefault(row.queue, []).append(row)
-
-    def ask(journal: Journal) -> list[tuple[Any, Holder]]:
-        return [
-            (row, holder)
-            for queue, rows in by_queue.items()
-            for row, holder in zip(
-                rows, journal.holders(pair.name, queue, [(row.session, row.number) for row in rows]), strict=True
-            )
-        ]
-
     settled = 0
-    for row, holder in pair.journal.call(ask):
+    holders = pair.holders([SessionNumber(row.queue, row.session, row.number) for row in besides])
+    for row, holder in zip(besides, holders, strict=True):
         if holder.is_over or holder.message_id == row.message_id:
             settled += pair.in_box(region, partial(_settle, row=row, is_over=holder.is_over))
     if settled:

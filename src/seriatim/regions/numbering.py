@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -79,14 +80,11 @@ class Numbering:
 
     def seen(self, region: str, sessions: list[tuple[str, str]], ids: list[str]) -> Sight | None:
         """Return a box's knowledge; None: it is away, or doesn't vote."""
+        look = partial(see, name=self._pair.name, region=region, sessions=sessions, ids=ids)
         try:
-            sight = self._pair.in_box(
-                region, lambda transaction: see(transaction, self._pair.name, region, sessions, ids)
-            )
+            sight = self._pair.in_box(region, look)
             if not sight.votes and self._restore(region):
-                sight = self._pair.in_box(
-                    region, lambda transaction: see(transaction, self._pair.name, region, sessions, ids)
-                )
+                sight = self._pair.in_box(region, look)
         except Unavailable:
             return None
         return sight if sight.votes else None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar, cast
@@ -16,6 +18,8 @@ from seriatim.errors import Unavailable
 from seriatim.kernel.groups.policy import Standard
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Holder, Reservation
+from seriatim.regions.numbered import SessionNumber
 from seriatim.regions.party import Party
 
 #: The primary and the secondary.
@@ -61,6 +65,52 @@ class Pair:
 
         return self.boxes[region].call(within, patience_s=patience_s)
 
+    def in_reach(self, work: Callable[[Transaction], object]) -> None:
+        """Do work in the boxes that are there; a worker, or the copying, makes up for the others."""
+        for region in self.boxes:
+            with suppress(Unavailable):
+                self.in_box(region, work)
+
+    def holders(self, numbers: Sequence[SessionNumber]) -> list[Holder]:
+        """Return the holders of numbers in the journal, in their order."""
+
+        def ask(journal: Journal) -> list[Holder]:
+            found: dict[SessionNumber, Holder] = {}
+            for queue, ours in _by_queue(numbers).items():
+                pairs = [(place.session, place.number) for place in ours]
+                found.update(zip(ours, journal.holders(self.name, queue, pairs), strict=True))
+            return [found[place] for place in numbers]
+
+        return self.journal.call(ask) if numbers else []
+
+    def numbers_of(self, messages: Mapping[str, SessionNumber]) -> dict[str, SessionNumber]:
+        """Return the numbers that the journal has for messages, by their ids, in these queues and sessions."""
+
+        def ask(journal: Journal) -> dict[str, SessionNumber]:
+            by_queue: dict[str, list[tuple[str, str]]] = {}
+            for ident, place in messages.items():
+                by_queue.setdefault(place.queue, []).append((place.session, ident))
+            return {
+                ident: SessionNumber(queue, session, number)
+                for queue, pairs in by_queue.items()
+                for (session, ident), number in journal.numbers_of(self.name, queue, pairs).items()
+            }
+
+        return self.journal.call(ask) if messages else {}
+
+    def reserve(self, places: Sequence[SessionNumber], lease_s: float) -> list[Reservation]:
+        """Reserve the next numbers of sessions, one for each place, in their order."""
+
+        def ask(journal: Journal) -> list[Reservation]:
+            kept: dict[tuple[str, str], list[Reservation]] = {}
+            for queue, ours in _by_queue(places).items():
+                counts = Counter(place.session for place in ours)
+                reserved = journal.reserve(self.name, queue, counts, lease=lease_s)
+                kept |= {(queue, session): reservations for session, reservations in reserved.items()}
+            return [kept[place.queue, place.session].pop(0) for place in places]
+
+        return self.journal.call(ask) if places else []
+
     def routing(self, *, anew: bool = False) -> Routing:
         """Return the definitions for routing, from either box; read once, and `anew` when they don't fit any more."""
         if self._routing is None or anew:
@@ -87,6 +137,17 @@ class Pair:
     def _routing_in(self, transaction: Transaction, region: str) -> Routing:
         role = role_of(transaction, self.name, region)
         return Routing(transaction.access.known.current(transaction), role.queue_ids)
+
+
+def _by_queue(places: Iterable[SessionNumber]) -> dict[str, list[SessionNumber]]:
+    found: dict[str, list[SessionNumber]] = {}
+    for place in places:
+        found.setdefault(place.queue, []).append(place)
+    return found
+
+
+def not_voting(region: str, remedy: str = "repeat it later") -> Unavailable:
+    return Unavailable(f"region {region} was restored, and hasn't learned from the others yet", remedy=remedy)
 
 
 def home_of(session: str) -> str:

@@ -39,17 +39,18 @@ def recover(
     sizes = {region: queues for region, (_, queues) in reports.items()}
     total = sum(sum(queues.values()) for queues in sizes.values())
     done = pair.journal.call(
-        lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S
+        lambda journal: journal.begin_recovery(pair.name, actor=actor, reason=reason), patience_s=_PATIENCE_S
     )
     for region, (incarnation, _) in reports.items():
-        pair.journal.call(partial(_fence, pair.name, region, incarnation))
+        # It refuses votes from before a restore of the box, even if it had forgotten the restore.
+        pair.journal.call(partial(Journal.fence, name=pair.name, region=region, incarnation=incarnation))
     for region in reached:
         over = {
             bounds.queue: bounds.over_before
             for bounds in _asks(pair, region, bounds_of(pair.name))
             if bounds.over_before
         }
-        pair.journal.call(partial(_raise_over, pair.name, over))
+        pair.journal.call(partial(Journal.raise_over, name=pair.name, befores=over))
     raised = 0
     for queue, known_sessions in (known or {}).items():
         raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in known_sessions.items()})
@@ -62,12 +63,8 @@ def recover(
             if progress is not None:
                 progress(read, total)
     recovery = Recovery(done.incarnation, done.stopped, raised, tuple(reached))
-    pair.journal.call(lambda journal: journal.end_recovery(pair.name, recovery, **_who(actor, reason)))
+    pair.journal.call(lambda journal: journal.end_recovery(pair.name, recovery, actor=actor, reason=reason))
     return recovery
-
-
-def _who(actor: str, reason: str) -> dict[str, str]:
-    return {"actor": actor, "reason": reason}
 
 
 def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
@@ -86,15 +83,6 @@ def _told(name: str, region: str, transaction: Transaction) -> tuple[int, dict[s
     role = role_of(transaction, name, region)
     rows = transaction.rows("region_session_counts", of_name=name)
     return role.incarnation, {row.queue: row.sessions for row in rows}
-
-
-def _fence(name: str, region: str, incarnation: int, journal: Journal) -> None:
-    """Make the journal refuse votes that a box gave before it was restored, even if the journal had forgotten the restore."""
-    journal.fence(name, region, incarnation)
-
-
-def _raise_over(name: str, befores: Mapping[str, str], journal: Journal) -> None:
-    journal.raise_over(name, befores)
 
 
 def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:

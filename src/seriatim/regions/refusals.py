@@ -19,7 +19,7 @@ from seriatim.regions.journal.values import Holder
 from seriatim.regions.numbered import SessionNumber
 from seriatim.regions.numbering import Numbering
 from seriatim.regions.pair import REGIONS, Pair
-from seriatim.regions.units import Unit, numbers_by_queue, steps
+from seriatim.regions.units import Unit, at_step, numbers_by_queue
 
 
 class Refusals:
@@ -29,11 +29,8 @@ class Refusals:
 
     def withdrawn(self, units: list[Unit]) -> list[Unit]:
         """Take back refused messages. Messages that turn out to be sent become a unit of their own, after the others."""
-        refused = [
-            unit
-            for unit, step in zip(units, steps(units, self._enough), strict=True)
-            if unit.error is None and not unit.is_sent and step == SendStep.WITHDRAW
-        ]
+        withdrawn = at_step(units, SendStep.WITHDRAW, self._enough)
+        refused = [unit for unit in withdrawn if unit.error is None and not unit.is_sent]
         may_bar = rules.may_bar(
             np.array([unit.replies[0] for unit in refused], np.int64),
             np.array([unit.replies[1] for unit in refused], np.int64),
@@ -57,14 +54,14 @@ class Refusals:
         ids = [ident for unit in refused for ident in unit.ids]
         sessions = [(place.queue, place.session) for unit in refused for each in unit.messages for place in each.places]
         sights = [self._numbering.seen(region, sessions, ids) for region in REGIONS]
-        holders = self._holders(refused)
+        holders = self._holders([place for unit in refused for each in unit.messages for place in each.places])
         free = []
-        for nth, unit in enumerate(refused):
+        for unit in refused:
             if holders is None or None in sights:
                 unit.error = _unsure(unit, "one of the three is away")
                 continue
             barring = [
-                (each.message.message_id, place, holders[nth, place]) for each in unit.messages for place in each.places
+                (each.message.message_id, place, holders[place]) for each in unit.messages for place in each.places
             ]
             left = [place for ident, place, _ in barring if any(_has(sight, ident, place) for sight in sights)]
             if all(holder.message_id == ident for ident, _, holder in barring):
@@ -83,27 +80,10 @@ class Refusals:
         self._take_back([ident for unit in free for ident in unit.ids])
         return free
 
-    def _holders(self, units: Sequence[Unit]) -> dict[tuple[int, SessionNumber], Holder] | None:
-        """Return the holders of the numbers, by the place of their unit; None: the journal is away."""
-        by_queue: dict[str, list[tuple[int, SessionNumber]]] = {}
-        for nth, unit in enumerate(units):
-            for item in unit.messages:
-                for place in item.places:
-                    by_queue.setdefault(place.queue, []).append((nth, place))
-
-        def ask(journal: Journal) -> dict[tuple[int, SessionNumber], Holder]:
-            return {
-                key: holder
-                for queue, numbers in by_queue.items()
-                for key, holder in zip(
-                    numbers,
-                    journal.holders(self._pair.name, queue, [(place.session, place.number) for _, place in numbers]),
-                    strict=True,
-                )
-            }
-
+    def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder] | None:
+        """Return the holders of numbers; None: the journal is away."""
         try:
-            return self._pair.journal.call(ask)
+            return dict(zip(places, self._pair.holders(places), strict=True))
         except Unavailable:
             return None
 
@@ -151,11 +131,8 @@ class Refusals:
 
     def _take_back(self, ids: Sequence[str]) -> None:
         """Take barred messages out of the boxes in reach; the worker of another box learns their fate from the journal."""
-        for region in REGIONS if ids else ():
-            try:
-                self._pair.in_box(region, lambda transaction: withdraw(transaction, self._pair.name, ids))
-            except Unavailable:
-                continue
+        if ids:
+            self._pair.in_reach(lambda transaction: withdraw(transaction, self._pair.name, ids))
 
 
 def _has(sight: Sight | None, ident: str, place: SessionNumber) -> bool:

@@ -215,7 +215,7 @@ class Regions(Closing):
             )
             defined[region] = changes
             if region not in known:
-                self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
+                self._journal.call(partial(Journal.fence, name=self._name, region=region, incarnation=incarnation))
         self._pair.forget()  # this process's definitions are old
         return defined
 
@@ -476,10 +476,6 @@ class Regions(Closing):
 
     def __repr__(self) -> str:
         return f"<Regions {self._name!r}>"
-
-
-def _fence(journal: Journal, name: str, region: str, incarnation: int) -> None:
-    journal.fence(name, region, incarnation)
 
 
 def _period(noun: str, value: float | str) -> int:

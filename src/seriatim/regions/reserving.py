@@ -17,11 +17,12 @@ from seriatim.kernel.regions.votes import NO_NUMBER, Reply
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import Holder, Reservation
+from seriatim.regions.journal.values import Reservation
 from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
+from seriatim.regions.units import known_by
 
 #: After that a number that isn't confirmed is void.
 RESERVED_S = 10.0
@@ -65,7 +66,7 @@ class Reserving:
 
     def _reserved(self, messages: Sequence[Message], places: Sequence[SessionNumber], routing: Routing) -> list[_One]:
         had = self._numbers_had(messages, places)
-        holders = self._holders(list(had.values()))
+        holders = dict(zip(had.values(), self._pair.holders(list(had.values())), strict=True))
         reserved: dict[int, _One] = {}
         again: list[str] = []
         for at, (message, place) in enumerate(zip(messages, places, strict=True)):
@@ -88,38 +89,20 @@ class Reserving:
                     remedy=f"is its sender at work? If not, publish it again after {RESERVED_S:g} s",
                 )
         self._withdraw(again)
-        counts: dict[str, dict[str, int]] = {}
-        for at, place in enumerate(places):
-            if at not in reserved:
-                counts.setdefault(place.queue, {}).setdefault(place.session, 0)
-                counts[place.queue][place.session] += 1
-
-        def reserve(journal: Journal) -> dict[tuple[str, str], list[Reservation]]:
-            return {
-                (queue, session): reservations
-                for queue, sessions in counts.items()
-                for session, reservations in journal.reserve(self._pair.name, queue, sessions, lease=RESERVED_S).items()
-            }
-
-        kept = self._pair.journal.call(reserve) if counts else {}
-        for at, (message, place) in enumerate(zip(messages, places, strict=True)):
-            if at not in reserved:
-                mine_now = kept[place.queue, place.session].pop(0)
-                reserved[at] = _One(
-                    with_number(message, place, mine_now.number, routing), mine_now, [Reply.NOT_ASKED] * 3
-                )
+        fresh = [at for at in range(len(messages)) if at not in reserved]
+        for at, kept in zip(fresh, self._pair.reserve([places[at] for at in fresh], RESERVED_S), strict=True):
+            numbered = with_number(messages[at], places[at], kept.number, routing)
+            reserved[at] = _One(numbered, kept, [Reply.NOT_ASKED] * 3)
         return [reserved[at] for at in range(len(messages))]
 
     def _numbers_had(self, messages: Sequence[Message], places: Sequence[SessionNumber]) -> dict[str, SessionNumber]:
         """Return the numbers that messages have already, by the journal and the boxes in reach."""
-        keys = {
-            message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
-        }
+        own = {message.message_id: place for message, place in zip(messages, places, strict=True)}
         numbers: dict[str, SessionNumber] = {}
         away = 0
         for region in REGIONS:
             try:
-                sight, waiting = self._pair.in_box(region, partial(self._seen, region=region, ids=list(keys)))
+                sight, waiting = self._pair.in_box(region, partial(self._seen, region=region, ids=list(own)))
             except Unavailable:
                 away += 1
                 continue
@@ -128,48 +111,19 @@ class Reserving:
                     f"message {waiting[0]} was committed in a transaction of region {region}, and its number isn't confirmed yet",
                     remedy="somebody has to tend the regions: seriatim regions run FILE; then publish it again",
                 )
-            for ident, own in sight.numbers.items():
-                if (number := own.get(keys[ident])) is not None and (
-                    ident not in numbers or number > numbers[ident].number
-                ):
-                    numbers[ident] = SessionNumber(*keys[ident], number)
+            for ident, known in sight.numbers.items():
+                queue, session = own[ident].queue, own[ident].session
+                number = known.get((queue, session))
+                if number is not None and (ident not in numbers or number > numbers[ident].number):
+                    numbers[ident] = SessionNumber(queue, session, number)
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
-        by_queue: dict[str, list[tuple[str, str]]] = {}
-        for ident, (queue, session) in keys.items():
-            by_queue.setdefault(queue, []).append((session, ident))
-
-        def read(journal: Journal) -> dict[str, SessionNumber]:
-            return {
-                ident: SessionNumber(queue, session, number)
-                for queue, pairs in by_queue.items()
-                for (session, ident), number in journal.numbers_of(self._pair.name, queue, pairs).items()
-            }
-
-        return numbers | self._pair.journal.call(read)  # confirmed numbers count
+        return numbers | self._pair.numbers_of(own)  # confirmed numbers count
 
     def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
         """Return a box's knowledge of messages; and those that a transaction has left there (`waiting.py`)."""
         waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
         return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
-
-    def _holders(self, places: Sequence[SessionNumber]) -> dict[SessionNumber, Holder]:
-        by_queue: dict[str, list[SessionNumber]] = {}
-        for number in places:
-            by_queue.setdefault(number.queue, []).append(number)
-
-        def ask(journal: Journal) -> dict[SessionNumber, Holder]:
-            return {
-                place: holder
-                for queue, pairs in by_queue.items()
-                for place, holder in zip(
-                    pairs,
-                    journal.holders(self._pair.name, queue, [(place.session, place.number) for place in pairs]),
-                    strict=True,
-                )
-            }
-
-        return self._pair.journal.call(ask) if by_queue else {}
 
     def _write(self, ones: Sequence[_One]) -> None:
         whys = []
@@ -249,18 +203,12 @@ class Reserving:
             for message in ones
             if message.error is None and message.replies[0] == message.replies[1] == Reply.FOR
         ]
-        self._in_both(lambda transaction: strike(transaction, self._pair.name, both), both)
+        if both:
+            self._pair.in_reach(lambda transaction: strike(transaction, self._pair.name, both))
 
     def _withdraw(self, ids: Sequence[str]) -> None:
-        self._in_both(lambda transaction: withdraw(transaction, self._pair.name, ids), ids)
-
-    def _in_both(self, work: Callable[..., None], ids: Sequence[str]) -> None:
-        """Do work in the boxes in reach; a worker, or the copying, makes up for the others."""
-        for region in REGIONS if ids else ():
-            try:
-                self._pair.in_box(region, work)
-            except Unavailable:
-                continue
+        if ids:
+            self._pair.in_reach(lambda transaction: withdraw(transaction, self._pair.name, ids))
 
 
 def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[SessionNumber]]) -> None:
@@ -281,10 +229,4 @@ def _told(ones: Sequence[_One]) -> list[Sent]:
         first, sent = failed[0], len(ones) - len(failed)
         rest = f"; {sent} of {len(ones)} messages are sent" if sent else ""
         raise type(first)(f"{first.what}{rest}", where=first.where, remedy=first.remedy)
-    return [
-        Sent(
-            item.message_id, item.place.session, item.place.number,
-            tuple(party for party, reply in zip((*REGIONS, "journal"), item.replies, strict=True) if reply == Reply.FOR),
-        )
-        for item in ones
-    ]  # fmt: skip
+    return [Sent(item.message_id, item.place.session, item.place.number, known_by(item.replies)) for item in ones]

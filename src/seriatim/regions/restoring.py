@@ -5,7 +5,7 @@ The journal, and then the other box, first note its new incarnation: from then o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import Unavailable
@@ -81,10 +81,10 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
     _note(pair, region, incarnation, VOTES, patience_s)
 
 
-def _all(portion: object) -> Iterator[list[_Session]]:
+def _all(portion: Callable[[tuple[str, str]], list[_Session]]) -> Iterator[list[_Session]]:
     """Yield portion after portion, each following the one before."""
     after = ("", "")
-    while rows := portion(after):  # type: ignore[operator]  # a function of this module
+    while rows := portion(after):
         yield rows
         after = rows[-1][0], rows[-1][1]
 

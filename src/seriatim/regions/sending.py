@@ -18,9 +18,9 @@ from seriatim.regions.box_votes import BoxVotes, Way, strike, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered
 from seriatim.regions.numbering import Numbering, routed, with_number
-from seriatim.regions.pair import REGIONS, Pair, other_than
+from seriatim.regions.pair import REGIONS, Pair, not_voting, other_than
 from seriatim.regions.refusals import Refusals
-from seriatim.regions.units import Unit, as_units, numbers_by_queue, steps
+from seriatim.regions.units import Unit, as_units, at_step, known_by, numbers_by_queue
 
 _JOURNAL = 2
 
@@ -80,18 +80,12 @@ class Sending:
     def _ask(self, units: Sequence[Unit]) -> None:
         """Ask for votes until there are enough, or no more."""
         for at, region in enumerate(REGIONS):
-            wanted = [
-                unit for unit, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_BOX
-            ]
-            if wanted:
+            if wanted := at_step(units, SendStep.ASK_BOX, self._enough):
                 self._ask_box(at, region, wanted)
-        wanted = [
-            unit for unit, step in zip(units, steps(units, self._enough), strict=True) if step == SendStep.ASK_JOURNAL
-        ]
-        if wanted:
+        if wanted := at_step(units, SendStep.ASK_JOURNAL, self._enough):
             self._ask_journal(wanted)
-        for unit, step in zip(units, steps(units, self._enough), strict=True):
-            if step == SendStep.GIVE_UP and unit.error is None:
+        for unit in at_step(units, SendStep.GIVE_UP, self._enough):
+            if unit.error is None:
                 unit.error = Unavailable(
                     "two of the three are away, so the message isn't sent for good",
                     where=unit.where,
@@ -173,11 +167,8 @@ class Sending:
             ident for unit in units if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
             for ident in unit.ids
         ]  # fmt: skip
-        for region in REGIONS if ids else ():
-            try:
-                self._pair.in_box(region, lambda transaction: strike(transaction, self._pair.name, ids))
-            except Unavailable:
-                continue  # it is struck off when it would be copied
+        if ids:
+            self._pair.in_reach(lambda transaction: strike(transaction, self._pair.name, ids))
 
 
 def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:
@@ -195,9 +186,7 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
     with transaction.connection.transaction():
         votes = vote(transaction, pair.name, region, numbered, way=Way.SENT, delays=delays)
         if not votes.is_asked:
-            raise Unavailable(
-                f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later"
-            )
+            raise not_voting(region)
         refused = next((at for at, is_for in enumerate(votes.votes) if not is_for), None)
         if refused is not None:
             place = places[refused][0]
@@ -219,12 +208,10 @@ def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
         if unit.error is not None:
             errors.append(unit.error)
             continue
-        known_by = tuple(
-            party for party, reply in zip((*REGIONS, "journal"), unit.replies, strict=True) if reply == Reply.FOR
-        )
+        knowing = known_by(unit.replies)
         for item in unit.messages:
             place = item.places[0]
-            sent_by_id[item.message.message_id] = Sent(item.message.message_id, place.session, place.number, known_by)
+            sent_by_id[item.message.message_id] = Sent(item.message.message_id, place.session, place.number, knowing)
     if errors:
         first = errors[0]
         more = f"; {len(errors) - 1} more sessions failed" if len(errors) > 1 else ""

@@ -9,10 +9,11 @@ import numpy as np
 
 from seriatim.errors import SeriatimError, shown
 from seriatim.kernel.regions import votes as rules
-from seriatim.kernel.regions.votes import Reply
+from seriatim.kernel.regions.votes import Reply, SendStep
 from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.numbered import Numbered, units_of
 from seriatim.regions.numbering import of_journal
+from seriatim.regions.pair import REGIONS
 
 
 @dataclass(slots=True)
@@ -39,11 +40,16 @@ class Unit:
         return [item.message.message_id for item in self.messages]
 
 
-def steps(units: Sequence[Unit], enough: int) -> list[int]:
-    """Return the next step for each unit, a `SendStep`."""
+def at_step(units: Sequence[Unit], wanted: SendStep, enough: int) -> list[Unit]:
+    """Return the units for which this step is the next one."""
     first, second, journal = (np.array([unit.replies[party] for unit in units], np.int64) for party in range(3))
-    chosen: list[int] = rules.send_steps(first, second, journal, enough).tolist()
-    return chosen
+    steps = rules.send_steps(first, second, journal, enough).tolist()
+    return [unit for unit, step in zip(units, steps, strict=True) if step == wanted]
+
+
+def known_by(replies: Sequence[Reply]) -> tuple[str, ...]:
+    """Return the parties that know a number: ``a``, ``b`` and ``journal``."""
+    return tuple(party for party, reply in zip((*REGIONS, "journal"), replies, strict=True) if reply == Reply.FOR)
 
 
 def as_units(messages: Sequence[Numbered]) -> list[Unit]:

@@ -27,7 +27,7 @@ from seriatim.regions.journal.values import Reservation
 from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
-from seriatim.regions.pair import Pair, Routing
+from seriatim.regions.pair import Pair, Routing, not_voting
 from seriatim.regions.reserving import RESERVED_S, check_one_number
 from seriatim.regions.sending import Sent
 
@@ -46,14 +46,12 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
     """Keep messages in a transaction of the caller's, under numbers that are reserved for them."""
     transaction.check_enabled()
     if not role_of(transaction, pair.name, region).votes:
-        raise Unavailable(
-            f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later"
-        )
+        raise not_voting(region)
     routing, places = routed(pair, messages)
     check_one_number(messages, places)
     had = _had(transaction, pair, region, messages, [place[0] for place in places])
     fresh = [at for at, message in enumerate(messages) if message.message_id not in had]
-    kept = _reserve(pair, [places[at][0] for at in fresh])
+    kept = pair.reserve([places[at][0] for at in fresh], RESERVED_S)
     numbered = [
         with_number(messages[at], places[at][0], reservation.number, routing)
         for at, reservation in zip(fresh, kept, strict=True)
@@ -74,18 +72,7 @@ def _had(
     ids = [message.message_id for message in messages]
     numbers = _waiting_numbers(transaction, pair.name, ids)
     of = {ident: place for ident, place in zip(ids, places, strict=True) if ident not in numbers}
-    by_queue: dict[str, list[tuple[str, str]]] = {}
-    for ident, place in of.items():
-        by_queue.setdefault(place.queue, []).append((place.session, ident))
-
-    def read(journal: Journal) -> dict[str, SessionNumber]:
-        return {
-            ident: SessionNumber(queue, session, number)
-            for queue, pairs in by_queue.items()
-            for (session, ident), number in journal.numbers_of(pair.name, queue, pairs).items()
-        }
-
-    numbers |= pair.journal.call(read) if by_queue else {}
+    numbers |= pair.numbers_of(of)
     sight = see(transaction, pair.name, region, [], list(of))
     for ident in sight.numbers:
         if ident not in numbers:
@@ -102,24 +89,6 @@ def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) ->
         return {}
     rows = transaction.rows("region_waiting_numbers", of_name=name, of_messages=list(ids))
     return {row.message_id: SessionNumber(row.queue, row.session, row.number) for row in rows}
-
-
-def _reserve(pair: Pair, places: Sequence[SessionNumber]) -> list[Reservation]:
-    """Numbers for messages, in their order."""
-    counts: dict[str, dict[str, int]] = {}
-    for place in places:
-        of_queue = counts.setdefault(place.queue, {})
-        of_queue[place.session] = of_queue.get(place.session, 0) + 1
-
-    def reserve(journal: Journal) -> dict[tuple[str, str], list[Reservation]]:
-        return {
-            (queue, session): reservations
-            for queue, sessions in counts.items()
-            for session, reservations in journal.reserve(pair.name, queue, sessions, lease=RESERVED_S).items()
-        }
-
-    kept = pair.journal.call(reserve) if counts else {}
-    return [kept[place.queue, place.session].pop(0) for place in places]
 
 
 def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kept: Sequence[Reservation]) -> list[str]:
@@ -263,15 +232,11 @@ def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[
     """Return other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
     if not void:
         return []
-
-    def read(journal: Journal) -> dict[tuple[str, str], int]:
-        return journal.numbers_of(pair.name, queue, [(row.place.session, row.message_id) for row in void])
-
-    known = pair.journal.call(read)
-    without = [row for row in void if (row.place.session, row.message_id) not in known]
-    fresh = zip(without, _reserve(pair, [row.place for row in without]), strict=True)
+    known = pair.numbers_of({row.message_id: row.place for row in void})
+    without = [row for row in void if row.message_id not in known]
+    fresh = zip(without, pair.reserve([row.place for row in without], RESERVED_S), strict=True)
     return [
-        *((row, known[key], "") for row in void if (key := (row.place.session, row.message_id)) in known),
+        *((row, known[row.message_id].number, "") for row in void if row.message_id in known),
         *((row, reservation.number, reservation.id) for row, reservation in fresh),
     ]
 
@@ -308,7 +273,5 @@ def _write(transaction: Transaction, pair: Pair, region: str, rows: Sequence[_Wa
         renumbers=True,
     )  # fmt: skip
     if not done.is_asked:
-        raise Unavailable(
-            f"region {region} was restored, and hasn't learned from the others yet", remedy="it is tried again"
-        )
+        raise not_voting(region, "it is tried again")
     return len(chosen)

@@ -326,9 +326,9 @@ def test_a_server_that_ends_while_an_attempt_is_noted_is_unavailable(box):
     define(box)
 
     def notes():
-        with psycopg.connect(box.dsn, autocommit=True) as other, box.session() as tx:
-            other.execute("SELECT pg_terminate_backend(%s, 60000)", [tx.connection.info.backend_pid])
-            note_lost(tx.transaction, LostTurn("shop", "c1", 1), POISON, 1.0)
+        with psycopg.connect(box.dsn, autocommit=True) as other, box.access.transaction() as transaction:
+            other.execute("SELECT pg_terminate_backend(%s, 60000)", [transaction.connection.info.backend_pid])
+            note_lost(transaction, LostTurn("shop", "c1", 1), POISON, 1.0)
 
     with pytest.raises(sq.Unavailable):
         notes()

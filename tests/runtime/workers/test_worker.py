@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import contextmanager
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -413,8 +414,17 @@ def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
     assert {row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")} == {"timeout"}
 
 
-@pytest.mark.parametrize("error", [sq.Unavailable, pytest.param(sq.EnvironmentProblem, marks=pytest.mark.dear)])
-@pytest.mark.parametrize("step", ["fence", "end_backend", "note_lost"])
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        *((step, sq.Unavailable) for step in ("fence", "end_backend", "note_lost")),
+        *(
+            pytest.param(step, sq.EnvironmentProblem, marks=pytest.mark.dear)
+            for step in ("fence", "end_backend", "note_lost")
+        ),
+        ("end_backend", psycopg.errors.AdminShutdown),
+    ],
+)
 def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch, step, error):
     define(box, retry=sq.Retry(3))
     publish(box, 1)

@@ -121,8 +121,9 @@ class Transaction(Statements):
         return isinstance(self.connection, OwnConnection) and self.connection.largest_body is not None
 
     def commit(self) -> None:
-        self.publish_notices()
-        self.connection.commit()
+        with translated(self.access.place):
+            self.publish_notices()
+            self.connection.commit()
 
 
 class _Began:

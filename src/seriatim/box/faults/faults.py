@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
-from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.locked_groups import LockedGroups
@@ -114,33 +113,32 @@ def note_lost(
     """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back. If another worker has the group
     already, this waits for it. If the message is done by then, nothing is recorded.
     """
-    with translated(transaction.access.place):
-        queue = transaction.access.known.current(transaction).queue(lost.queue)
-        noting = _Noting(transaction, queue, lost.group)
-        if lost.token is not None and not drop(
-            transaction, queue, lost.token, expired=lost.has_expired, patience_ms=max(1, round(patience_s * 1000))
-        ):
-            return None
-        if not noting.lock(patience_s):
-            return None
-        if delivery is not None:
-            noting.put_back(delivery)
-        delay = None if lost.attempt is None else noting.delay(fault, lost.attempt)
-        noted = noting.note([lost.entry_id], fault, delay or 0)
-        if noted is None:
-            return None
-        attempts, message_id = noted
-        gives_up = noting.delay(fault, attempts) is None
-        # It may have been tried once more behind others; with any problem then, this is its last attempt.
-        entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.retry.attempts + 1) if gives_up else []
-        then = noting.give_up(entry_ids, fault, message_id) if entry_ids else Then.RETRY
-        failed = failure_message.Failed(
-            lost.queue, lost.group, kind=fault.kind, error_class=fault.error_class, error=fault.error, attempts=attempts,
-            will_retry=not entry_ids, dead_letter=then is Then.DEAD,
-        )  # fmt: skip
-        transaction.notice(EntryFailed(lost.entry_id, failed))
-        transaction.publish_notices()
-        return FaultResult(message_id, attempts, noting.most(fault), then, delay or 0)
+    queue = transaction.access.known.current(transaction).queue(lost.queue)
+    noting = _Noting(transaction, queue, lost.group)
+    if lost.token is not None and not drop(
+        transaction, queue, lost.token, expired=lost.has_expired, patience_ms=max(1, round(patience_s * 1000))
+    ):
+        return None
+    if not noting.lock(patience_s):
+        return None
+    if delivery is not None:
+        noting.put_back(delivery)
+    delay = None if lost.attempt is None else noting.delay(fault, lost.attempt)
+    noted = noting.note([lost.entry_id], fault, delay or 0)
+    if noted is None:
+        return None
+    attempts, message_id = noted
+    gives_up = noting.delay(fault, attempts) is None
+    # It may have been tried once more behind others; with any problem then, this is its last attempt.
+    entry_ids = noting.first(lost.entry_id, anyway=attempts > queue.declared.retry.attempts + 1) if gives_up else []
+    then = noting.give_up(entry_ids, fault, message_id) if entry_ids else Then.RETRY
+    failed = failure_message.Failed(
+        lost.queue, lost.group, kind=fault.kind, error_class=fault.error_class, error=fault.error, attempts=attempts,
+        will_retry=not entry_ids, dead_letter=then is Then.DEAD,
+    )  # fmt: skip
+    transaction.notice(EntryFailed(lost.entry_id, failed))
+    transaction.publish_notices()
+    return FaultResult(message_id, attempts, noting.most(fault), then, delay or 0)
 
 
 class _Noting:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import LeaseLost, UsageError
@@ -159,21 +158,19 @@ def drop(
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
     """Remove the lease of a worker that ends: unfinished messages are free when the transaction ends, and no attempt is counted."""
-    with translated(transaction.access.place):
-        return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
+    return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
     """Keep a group from all turns but the present one, until `note_lost` removes the lease; it counts from the commit on, and runs out by
     itself. So the ender of that turn can count its attempt before the next one begins.
     """
-    with translated(transaction.access.place):
-        bound = transaction.access.known.current(transaction).queue(queue)
-        token = transaction.value(
-            "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
-            period=timedelta(milliseconds=2 * _PATIENCE_MS),
-        )  # fmt: skip
-        return None if token is None else int(token)
+    bound = transaction.access.known.current(transaction).queue(queue)
+    token = transaction.value(
+        "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
+        period=timedelta(milliseconds=2 * _PATIENCE_MS),
+    )  # fmt: skip
+    return None if token is None else int(token)
 
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:

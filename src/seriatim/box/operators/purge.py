@@ -19,7 +19,6 @@ from psycopg import errors
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.values.time import micros
@@ -121,8 +120,7 @@ def run(
     progress: Progress | None = None,
 ) -> Purged:
     """Clean up. It may run at any time, also several times at once; worker processes call it from time to time."""
-    with translated(access.place):
-        return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
+    return _CleanUp(access, seconds, progress).run(queue, _period(older_than), forget_expired, now)
 
 
 def purgeable(

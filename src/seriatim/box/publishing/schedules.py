@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.schedules import schedule_from
-from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import QueueFull, UsageError
 from seriatim.pipeline.text.event_log import LOG
@@ -38,13 +37,12 @@ class ScheduleRun(NamedTuple):
 def publish_due(access: Access) -> ScheduleRun:
     """Publish the messages of all due schedules; each schedule in separate transactions."""
     published = 0
-    with translated(access.place):
-        while True:
-            with access.transaction() as transaction:
-                row = transaction.maybe("due_schedule")
-                if row is None:
-                    return ScheduleRun(published, transaction.value("next_schedule"))
-                published += _publish(transaction, row)
+    while True:
+        with access.transaction() as transaction:
+            row = transaction.maybe("due_schedule")
+            if row is None:
+                return ScheduleRun(published, transaction.value("next_schedule"))
+            published += _publish(transaction, row)
 
 
 def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:

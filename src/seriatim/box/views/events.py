@@ -13,6 +13,7 @@ from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.listing import Listing, When
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.values.outcome import EventKind
+from seriatim.pipeline.text.counted import numbers_text
 
 #: The words of the kinds.
 KINDS = tuple(kind.word for kind in EventKind)
@@ -65,9 +66,7 @@ class EventView:
     @property
     def numbers(self) -> str | None:
         """The numbers that it is about, as in ``7..9``; None if there are none."""
-        if self.first is None:
-            return None
-        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+        return numbers_text(self.first, self.last)
 
     @property
     def by(self) -> str | None:

@@ -21,7 +21,8 @@ from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import Action, helping
 from seriatim.pipeline.text.command import command
-from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.counted import counted, numbers_text
+from seriatim.pipeline.text.moment import local
 
 __all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
@@ -241,7 +242,7 @@ def _why(
         hole = "" if view.hole_since is None else f"; {_what_stops(view, GroupState.WAITING)}"
         return f"its receiver said not now: {view.postponement}{hole}"
     if view.tries_again and view.retry_at is not None:
-        return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
+        return f"the handler failed, and tries it again at {local(view.retry_at)}: {view.error}"
     open_place = "" if place is None else place.told
     if view.state is not GroupState.READY:
         is_hole = open_place and view.state in (GroupState.WAITING, GroupState.TIMED_OUT)
@@ -289,7 +290,7 @@ def _what_stops(
         case GroupState.WAITING if view.unopened or view.gathers is not None:
             return _what_begins(view)
         case GroupState.TIMED_OUT | GroupState.WAITING:
-            missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
+            missing = numbers_text(view.next, view.hole_through)
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
             return f"{missing} {'is' if view.next == view.hole_through else 'are'} missing{over}"
@@ -299,15 +300,15 @@ def _what_stops(
 def _what_begins(view: GroupView) -> str:
     if view.gathers is not None:
         return f"it {view.gathering}: until then it doesn't know its first number"
-    due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
+    due = "" if view.due_at is None else f"; what waits is late at {local(view.due_at)}"
     return f"it is not opened: it waits for a message that opens it{due}"
 
 
 def _who_has(view: GroupView) -> str:
     if view.leased_by == FAILED_TURN and view.leased_until is not None:
-        return f"a turn of it failed, and is tried again at {_moment(view.leased_until)}: seriatim doctor has the error"
+        return f"a turn of it failed, and is tried again at {local(view.leased_until)}: seriatim doctor has the error"
     if view.leased_by is not None and view.leased_until is not None:
-        return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
+        return f"the worker {view.leased_by} works on it, in a lease until {local(view.leased_until)}"
     name = view.locked_name or "a connection without a name"
     address = "" if view.locked_host is None else f" at {view.locked_host}"
     if view.locked_idle_s is not None and view.locked_idle_s >= _MOMENT_S:
@@ -315,14 +316,10 @@ def _who_has(view: GroupView) -> str:
     return f"{name}{address} works on it (process {view.locked_by} of the database)"
 
 
-def _moment(at: datetime) -> str:
-    return at.astimezone().isoformat(" ", "seconds")
-
-
 def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> str | None:
     """Return the condition for handing out the next message; None: there is none."""
     if following.visible_at is not None and view.due_at is not None:
-        return f"its next message may not be seen before {_moment(following.visible_at)}"
+        return f"its next message may not be seen before {local(following.visible_at)}"
     if following.stopped:
         started = command("subscription", "start", *following.stopped)
         return f"its next message waits for a subscription that isn't started: {started}"
@@ -331,7 +328,7 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
     if view.clock_was_ahead is not None:
         return f"what it has waits to be complete: {view.clock_was_ahead}"
     if view.due_at is not None and isinstance(queue.declared.policy_of(view.group), BestEffort):
-        return f"its window runs: what it has is released at {_moment(view.due_at)}"
+        return f"its window runs: what it has is released at {local(view.due_at)}"
     return "what it has waits to be complete"
 
 

@@ -24,6 +24,7 @@ from seriatim.kernel.groups.states import STOPPED, TRIED_AGAIN, GroupState
 from seriatim.kernel.groups.verbs import Action, Situation
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 from seriatim.pipeline.text.storable import checked_text
 
 
@@ -240,7 +241,7 @@ def postponement_of(until: datetime | None, times: int | None) -> str | None:
     """Return until when a message is postponed, and how often it was; None if it isn't postponed."""
     if until is None:
         return None
-    return f"postponed until {until.astimezone().isoformat(' ', 'seconds')} ({counted(times or 1, 'time')})"
+    return f"postponed until {local(until)} ({counted(times or 1, 'time')})"
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:

@@ -9,6 +9,7 @@ from psycopg import errors
 
 from seriatim.box.connection.access import Transaction
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
     rows = transaction.rows("never_numbered", most=most)
     return [
         f"location {location!r}: {counted(messages, 'message')}"
-        + ("" if since is None else f", the first of {since.astimezone().isoformat(' ', 'seconds')}")
+        + ("" if since is None else f", the first of {local(since)}")
         for location, messages, since in rows
     ]
 

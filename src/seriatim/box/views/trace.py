@@ -22,7 +22,7 @@ from seriatim.box.views.open_places import first_open_place
 from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.values.outcome import EventKind
-from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.counted import counted, numbers_text
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: How many entries of the operator log and of the faults are read.
@@ -420,14 +420,10 @@ def _held(traced: TracedPlace, view: GroupView | None) -> str:
     if traced.late:
         return "late, and waits for an operator"
     if view is not None and view.hole_through is not None:
-        missing = _numbers(view.next, view.hole_through)
+        missing = numbers_text(view.next, view.hole_through)
         since = f", which is there since {view.hole_since.isoformat(' ', 'seconds')}" if view.hole_since else ""
         return f"behind the hole {missing}{since}"
     return f"its group is {view.state}" if view else "held"
-
-
-def _numbers(first: int | None, last: int) -> str:
-    return str(first) if first == last else f"{first}..{last}"
 
 
 def _fault(fault: FaultView) -> Step:
@@ -455,7 +451,7 @@ def _operation(entry: Logged) -> Step:
     names = entry.details.get("edited_properties")
     edits += [f"other properties ({', '.join(names)})"] if names else []
     edited = f", with {' and '.join(edits)}" if edits else ""
-    passed = f", past {_numbers(*entry.details['skipped'])}" if "skipped" in entry.details else ""
+    passed = f", past {numbers_text(*entry.details['skipped'])}" if "skipped" in entry.details else ""
     text = f"{entry.action} by {entry.actor}{place}{edited}{passed}: {entry.reason}"
     return Step(entry.at, StepKind.OPERATION, text, str(about) if about else None, entry.queue, entry.group)
 

@@ -16,9 +16,10 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.connection.round_trip import OwnConnection
-from seriatim.box.postgres.statements import Statements, statement
+from seriatim.box.postgres.statements import Statements
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.text.storable import checked_text
@@ -242,10 +243,9 @@ def _change_role(statements: Statements, role: str) -> str:
     return str(statements.one("change_role", role=role).role)
 
 
-def end_backend(session: Session, pid: int, since_s: float) -> None:
+def end_backend(transaction: Transaction, pid: int, since_s: float) -> None:
     """End the connection of a turn that takes longer than these seconds, if it still exists."""
-    parameters = {"pid": pid, "since": timedelta(seconds=since_s)}
-    session.connection.execute(statement("end_backend", session.access.schema), parameters)
+    transaction.do("end_backend", pid=pid, since=timedelta(seconds=since_s))
 
 
 def is_transient(error: BaseException) -> bool:

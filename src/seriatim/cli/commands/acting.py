@@ -18,7 +18,6 @@ from seriatim.cli.options.listing import is_filtered, options_of
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
@@ -32,9 +31,8 @@ from seriatim.operations.tables import acted, pipelines
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
-OPERATION, REFUSED, ACTED = acted.OPERATION, acted.REFUSED, acted.ACTED
-PIPELINE_OPERATION, PIPELINE_ACTED = pipelines.OPERATION, pipelines.ACTED
 its_queue = click.option(
     "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
 )
@@ -204,7 +202,7 @@ def acts(
     options: list[Callable[..., Any]]
     own = [_option(one) for one in verb.takes]
     pipelines_too = (which_pipeline,) if verb.in_pipelines else ()
-    of_pipelines = (PIPELINE_OPERATION, PIPELINE_ACTED) if verb.in_pipelines else ()
+    of_pipelines = (pipelines.OPERATION, pipelines.ACTED) if verb.in_pipelines else ()
     if verb.in_bulk:
         told = dry_run or "With --all: change nothing; list the groups. With --pipeline also of one group."
         options = [
@@ -226,7 +224,7 @@ def acts(
                 help="With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
             ),
         ]
-        json_ = json_option("Print JSON.", OPERATION, ACTED, BULK_OPERATIONS, *of_pipelines, *tables)
+        json_ = json_option("Print JSON.", acted.OPERATION, acted.ACTED, BULK_OPERATIONS, *of_pipelines, *tables)
     else:
         options = [
             click.argument("keys", metavar="GROUP", nargs=1, callback=lambda _, __, key: (key,)),
@@ -235,7 +233,7 @@ def acts(
             *more,
             click.option("--dry-run", is_flag=True, help="With --pipeline: change nothing; tell what would be done."),
         ]
-        json_ = json_option("Print one JSON object.", OPERATION, *of_pipelines[:1])
+        json_ = json_option("Print one JSON object.", acted.OPERATION, *of_pipelines[:1])
 
     def made(function: Callable[..., None]) -> click.Command:
         @wraps(function)

@@ -14,11 +14,7 @@ from seriatim.cli.shown.table import Column, Table, json_only, json_option, prin
 from seriatim.errors import UsageError
 from seriatim.pipeline.files.box_file import examine, load
 
-CHANGE: Table[Change] = Table(
-    "A change of a definition",
-    *json_only("what", "kind", "name", "fields"),
-    row="seriatim.box.definitions.change:Change",
-)
+CHANGE: Table[Change] = Table("A change of a definition", *json_only("what", "kind", "name", "fields"), row=Change)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions",
     Column("file", None, kind="str", meaning="the file"),

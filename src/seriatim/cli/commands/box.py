@@ -17,15 +17,16 @@ from seriatim.cli.commands.box_identity import IDENTITY, disable, enable, identi
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box, which_box, which_schema
-from seriatim.cli.shown.table import Column, Table, as_json, json_only, json_option, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 
 _LOCATION: Table[Dispenser] = Table(
     "The ticket counter of a location",
     *json_only("location", "epoch", "next_number", "last_number", "last_sent_epoch", "last_sent", "in_queue"),
-    row="seriatim.box.views.box_status:Dispenser",
+    row=Dispenser,
 )
 _TABLE: Table[TableSize] = Table(
     "A table of a box",
@@ -35,13 +36,13 @@ _TABLE: Table[TableSize] = Table(
     Column("size_bytes", "bytes", meaning="its bytes with all indexes"),
     Column("more_rows", shown=lambda one: f"{one.more_rows:+,}"),
     Column("more_bytes", shown=lambda one: f"{one.more_bytes:+,}"),
-    row="seriatim.box.views.box_status:TableSize",
+    row=TableSize,
     nothing=None,
 )
 PURGEABLE: Table[Purgeable] = Table(
     "Rows that a purge would delete",
     *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults", "events"),
-    row="seriatim.box.operators.purge:Purgeable",
+    row=Purgeable,
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
@@ -49,7 +50,7 @@ PURGED: Table[Purged] = Table(
         "messages", "message_bytes", "history", "days", "message_ids", "requests", "region_numbers", "tickets", "places"
     ),
     *json_only("waiters", "arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
-    row="seriatim.box.operators.purge:Purged",
+    row=Purged,
 )
 STATUS: Table[BoxStatus] = Table(
     "The status of a box",
@@ -61,16 +62,14 @@ STATUS: Table[BoxStatus] = Table(
     *json_only("since"),
     Column("more_bytes", None, meaning="the growth in bytes since the time `since`"),
     Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
-    row="seriatim.box.views.box_status:BoxStatus",
+    row=BoxStatus,
 )
 
 #: Singular and plural.
 _ENTRY = ("entry of the history", "entries of the history")
 
 TICK: Table[Tick] = Table(
-    "A tick",
-    *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"),
-    row="seriatim.box.tick:Tick",
+    "A tick", *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"), row=Tick
 )
 
 
@@ -88,14 +87,13 @@ def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     groups and dialogs, and retry faulted groups.
     """
     done = box.tick(at_once=at_once)
-    click.echo(
-        as_json(TICK.object_of(done))
-        if json_
-        else f"routed {counted(done.routed, 'message')}, judged {counted(done.groups, 'group')}, "
+    told = (
+        f"routed {counted(done.routed, 'message')}, judged {counted(done.groups, 'group')}, "
         f"fired the timers of {counted(done.dialogs, 'dialog')}, "
         f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
-        + (f"; {done.put_right:,} that waited by a clock that was ahead count from now" if at_once else "")
     )
+    later = f"; {done.put_right:,} that waited by a clock that was ahead count from now" if at_once else ""
+    print_row(TICK, done, told + later, json_=json_)
     for one in done.failed:
         click.echo(f"failed: {one}", err=True)
     if done.failed:
@@ -163,7 +161,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
     if found.since is None:
         click.echo("growth is known after the first clean-up: seriatim box purge")
     else:
-        click.echo(f"{found.more_bytes:+,} bytes since {found.since.astimezone().isoformat(' ', 'seconds')}")
+        click.echo(f"{found.more_bytes:+,} bytes since {local(found.since)}")
     click.echo(f"a purge {_would(free)}")
 
 
@@ -191,7 +189,7 @@ def _purge(
     """
     if dry_run:
         would = retention.purgeable(box, queue=queue, older_than=older_than)
-        click.echo(as_json(PURGEABLE.object_of(would)) if json_ else _would(would))
+        print_row(PURGEABLE, would, _would(would), json_=json_)
         return
     with Console(stderr=True).status("looking") as shown:
         done = retention.purge(
@@ -201,7 +199,7 @@ def _purge(
             forget_expired=forget_expired,
             progress=lambda so_far: shown.update(_gone(so_far) or "looking"),
         )
-    click.echo(as_json(PURGED.object_of(done)) if json_ else _gone(done) or "there was nothing to delete")
+    print_row(PURGED, done, _gone(done) or "there was nothing to delete", json_=json_)
 
 
 def _would(found: Purgeable) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
@@ -11,23 +9,15 @@ from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.views.box_identity import BoxIdentity
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from uuid import UUID
-
-
-def _text(box_id: UUID | None) -> str | None:
-    return None if box_id is None else str(box_id)
-
+from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
-    Column("id", None, value=lambda one: str(one.id)),
-    *json_only("incarnation", "since"),
+    *json_only("id", "incarnation", "since"),
     Column(
         "enabled",
         None,
@@ -35,11 +25,9 @@ IDENTITY: Table[BoxIdentity] = Table(
         meaning="whether the box is on the server that it remembers, and nobody has disabled it",
     ),
     *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
-    Column("system_identifier_here", None, meaning="the same of the server on which the box is now"),
-    Column("database_oid_here", None, meaning="likewise"),
-    Column("timeline_here", None, meaning="likewise"),
-    Column("folder_here", None, meaning="likewise"),
-    row="seriatim.box.views.box_identity:BoxIdentity",
+    *json_only(system_identifier_here="the same of the server on which the box is now"),
+    *json_only(database_oid_here="likewise", timeline_here="likewise", folder_here="likewise"),
+    row=BoxIdentity,
 )
 ENABLED: Table[dict[str, object]] = Table(
     "A box that was enabled or disabled",
@@ -50,10 +38,8 @@ ENABLED: Table[dict[str, object]] = Table(
 NEW_ID: Table[NewIdentity] = Table(
     "A new id of a box",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("id", None, value=lambda one: _text(one.id)),
-    Column("former_id", None, value=lambda one: _text(one.former_id)),
-    *json_only("messages", "dialogs"),
-    row="seriatim.box.operators.identity:NewIdentity",
+    *json_only("id", "former_id", "messages", "dialogs"),
+    row=NewIdentity,
 )
 _DRY_RUN = "Change nothing; show what would be done."
 
@@ -144,7 +130,7 @@ def identity_lines(found: BoxIdentity | None) -> list[str]:
     """Who a box is, and where it lives, in lines for people."""
     if found is None:
         return ["it has no id yet: a standby of a box that nobody has opened"]
-    since = found.since.astimezone().isoformat(" ", "seconds")
+    since = local(found.since)
     lines = [f"box {found.id}, incarnation {found.incarnation:,} since {since}", f"lives on: {found.home}"]
     if found.unknown:
         lines.append(f"not known, so that a copy can't be told by it: {' and '.join(found.unknown)}")

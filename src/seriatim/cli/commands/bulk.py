@@ -13,7 +13,6 @@ from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
 from seriatim.kernel.groups.verbs import Action
@@ -22,6 +21,7 @@ from seriatim.operations.bulk_operations import BulkOperation
 from seriatim.operations.groups import GroupView
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 #: So many groups that were left out are told at the end.
 _TOLD = 10

@@ -1,4 +1,4 @@
-"""``seriatim connection``: end a connection to a box's database."""
+"""``seriatim connections`` and ``seriatim connection``: list connections; end a connection to a box's database."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.table import json_option, print_row
 from seriatim.operations import connections as operations
 from seriatim.operations.tables.connections import CONNECTION
 from seriatim.pipeline.text.counted import counted
+
+connections = list_command("connections", operations.connections, CONNECTION)
 
 
 @click.group("connection", cls=Commands)

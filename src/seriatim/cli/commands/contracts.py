@@ -13,7 +13,7 @@ CONTRACTS: Table[Contract] = Table(
     "A contract",
     Column("contract", None, value=lambda one: one.name, meaning="its name, compared byte for byte"),
     Column("types", None, value=lambda one: dict(one.types)),
-    row="seriatim.pipeline.declared.contract:Contract",
+    row=Contract,
 )
 
 

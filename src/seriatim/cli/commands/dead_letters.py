@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.commands.acting import REFUSED
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
@@ -18,6 +17,7 @@ from seriatim.errors import NotFound, UsageError
 from seriatim.operations import dead_letters as operations
 from seriatim.operations.bulk import Refused
 from seriatim.operations.dead_letters import DeadLetter, Requeued
+from seriatim.operations.tables.acted import REFUSED
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS, REQUEUED
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.pipeline.text.counted import counted

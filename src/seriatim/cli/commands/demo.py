@@ -39,9 +39,7 @@ if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
 _BOX: Table[BoxStory] = Table(
-    "A demonstration of the message box",
-    *json_only("published", "handled", "stopped", "error"),
-    row="seriatim.cli.commands.demo_box:BoxStory",
+    "A demonstration of the message box", *json_only("published", "handled", "stopped", "error"), row=BoxStory
 )
 DEMO = SUMMARY.extended(
     "A demonstration",

@@ -10,12 +10,12 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs as dialog_operations
 from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 if TYPE_CHECKING:
     pass

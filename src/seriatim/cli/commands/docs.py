@@ -18,14 +18,14 @@ PAGES: Table[Page] = Table(
     Column("name"),
     Column("title", meaning="the text of its first heading", kind="str"),
     Column("path", None, value=lambda one: str(one.path), kind="str"),
-    row="seriatim.operations.pages:Page",
+    row=Page,
 )
 FOUND: Table[Found] = Table(
     "A place in the documents",
     Column("page", meaning="the page and the heading, as `seriatim docs` takes them", kind="str"),
     Column("title", meaning="the page's title, and the heading", kind="str"),
     Column("line", meaning="the first line with one of the words, shortened", kind="str"),
-    row="seriatim.operations.pages:Found",
+    row=Found,
 )
 
 

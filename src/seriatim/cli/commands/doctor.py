@@ -12,16 +12,14 @@ from rich.console import Console
 
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.operations.box_here import is_here
 from seriatim.operations.doctor import Finding, State, advice, examine, is_project
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 _FINDING: Table[Finding] = Table(
-    "A finding",
-    *json_only("name", "state", "found", "remedy", "page", "queue"),
-    row="seriatim.operations.doctor.finding:Finding",
+    "A finding", *json_only("name", "state", "found", "remedy", "page", "queue"), row=Finding
 )
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",

@@ -10,31 +10,28 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, columns, json_only, print_object, print_rows
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
     *json_only("was_waiting"),
-    row="seriatim.box.operators.edits:PlannedRetry",
+    row=PlannedRetry,
 )
 RETRIED: Table[Retried] = Table(
     "A message that was retried",
     *json_only("queue", "group", "message_id", "changed", "operation_id", "before", "after", "released", "more"),
-    row="seriatim.box.operators.edits:Retried",
+    row=Retried,
 )
 NOT_RETRIED: Table[NotRetried] = Table(
-    "A message that was not retried",
-    *json_only("queue", "group", "message_id", "why"),
-    row="seriatim.box.operators.edits:NotRetried",
+    "A message that was not retried", *json_only("queue", "group", "message_id", "why"), row=NotRetried
 )
 EDITED: Table[dict[str, object]] = Table(
     "The result of a retry with edits",

@@ -9,13 +9,13 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import counting, is_filtered, options_of
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.table import as_json, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import faults as operations
 from seriatim.operations.faults import FaultView
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.faults import FAULTS
+from seriatim.pipeline.text.plain import in_line, in_lines
 
 
 @click.command("faults")

@@ -11,7 +11,6 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Table, json_option, lines_of, print_object
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
@@ -19,6 +18,8 @@ from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
 from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()
@@ -72,7 +73,7 @@ def _tell(found: SearchResult, limit: int) -> None:
 
 def _tell_gone(found: SearchResult) -> None:
     for at in found.published:
-        moment = at.astimezone().isoformat(" ", "seconds")
+        moment = local(at)
         click.echo(f"a message with this id was published at {moment}, and no queue has it: it is done, or was deleted")
     if not found.published:
         click.echo("no message has it as its id, its group or a property")

@@ -28,7 +28,7 @@ GRANTS: Table[Grant] = Table(
     Column("operate", "OPERATE", after="SEE BODIES"),
     Column("send", "SEND", after="OPERATE"),
     Column("id_space", "ID SPACE", shown=lambda one: one.id_space or '""'),
-    row="seriatim.box.operators.grant:Grant",
+    row=Grant,
     nothing=None,
 )
 

@@ -8,11 +8,11 @@ import click
 
 from seriatim.cli.commands.doctor import EXAMINED
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import json_option
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.operations.doctor import State
 from seriatim.operations.health import box_health, process_health
+from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()

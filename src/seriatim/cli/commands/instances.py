@@ -13,11 +13,11 @@ from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import as_json, json_option, print_object, print_row
 from seriatim.operations import instances as operations
 from seriatim.operations.instances import InstanceView
 from seriatim.operations.tables.instances import INSTANCES
+from seriatim.pipeline.text.plain import in_line
 
 _json = json_option("Print JSON.", INSTANCES)
 
@@ -36,7 +36,11 @@ instances.add_command(list_command("list", operations.instances, INSTANCES))
 @on_box
 def _show(box: MessageBox, instance_id: int, *, json_: bool) -> None:
     """Show the instance ID: its group, its correlation values and its state."""
-    _tell(operations.instance_view(box, instance_id), as_json_=json_)
+    found = operations.instance_view(box, instance_id)
+    if json_:
+        print_object(INSTANCES, found)
+    else:
+        _tell(found)
 
 
 def _acts(function: Callable[..., InstanceView]) -> click.Command:
@@ -72,10 +76,7 @@ def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
     return operations.terminate(box, instance_id, **by)
 
 
-def _tell(found: InstanceView, *, as_json_: bool) -> None:
-    if as_json_:
-        print_object(INSTANCES, found)
-        return
+def _tell(found: InstanceView) -> None:
     click.echo(f"instance {found.instance_id}: {found.status}, waiting messages: {found.waiting:,}")
     click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))
     click.echo(f"  subscription: {found.subscription}, starts {found.starts}")

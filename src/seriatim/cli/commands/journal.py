@@ -12,12 +12,11 @@ from typing import Any
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.listing import options_of
+from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.together import together
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.progress import shown_share
-from seriatim.cli.shown.table import as_json, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables.journal import (
@@ -33,6 +32,7 @@ from seriatim.operations.tables.journal import (
     SESSIONS,
 )
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import ActionResult
 from seriatim.regions.journal.pipelines import DeliveredFilter
@@ -68,12 +68,12 @@ def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
 
 
 def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose a journal; the function gets it open, as `of`."""
+    """The options that choose a journal, which is opened for the function and is its first argument."""
 
     @wraps(function)
     def run(*arguments: Any, dsn: str | None, schema: str, **options: Any) -> Any:
         with _opened(dsn, schema) as of:
-            return function(*arguments, of=of, **options)
+            return function(of, *arguments, **options)
 
     return _which_journal(run)
 
@@ -100,13 +100,8 @@ def journal() -> None:
     """See the journal of two regions, and mend its sessions."""
 
 
-@journal.command("list")
-@options_of(Journal.sessions)
-@json_option("Print a JSON list.", SESSIONS)
-@_on_journal
-def _list(of: Journal, *, json_: bool, **given: Any) -> None:
-    """List sessions: how far they are, who works on them, and what they wait for."""
-    print_rows(SESSIONS, of.sessions(**given), json_=json_, limit=given["limit"])
+journal.add_command(list_command("list", Journal.sessions, SESSIONS, on=_on_journal))
+journal.add_command(list_command("log", Journal.log, LOGGED, on=_on_journal))
 
 
 @journal.command("show")
@@ -178,15 +173,6 @@ def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, 
     """
     done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
     print_row(DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
-
-
-@journal.command("log")
-@options_of(Journal.log)
-@json_option("Print a JSON list.", LOGGED)
-@_on_journal
-def _log(of: Journal, *, json_: bool, **given: Any) -> None:
-    """List what operators did, newest first: actor, action, reason and result."""
-    print_rows(LOGGED, of.log(**given), json_=json_, limit=given["limit"])
 
 
 def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
@@ -363,11 +349,8 @@ def _recover(
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
             done = of.recover(name, told, **why())
-    if json_:
-        print_object(RECOVERY, done)
-        return
-    print_rows(RECOVERY, [done])
-    for one in without:
+    print_row(RECOVERY, done, json_=json_)
+    for one in () if json_ else without:
         click.echo(
             f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
         )
@@ -408,10 +391,7 @@ def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, wh
     """
     who = {} if without is None else why()
     done = of.purge(name, forget_after, without=without, **who)
-    if json_:
-        print_object(FORGOTTEN, done)
-    else:
-        print_rows(FORGOTTEN, [done])
+    print_row(FORGOTTEN, done, json_=json_)
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

@@ -11,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_row, print_rows
 from seriatim.operations import links
 from seriatim.operations.tables.links import EXCHANGES, LINKS
 from seriatim.pipeline.declared.link import Link
@@ -63,7 +63,8 @@ def add(
     There, the role of the DSN or the certificate has to be accepted before: seriatim link accept.
     """
     given |= {one: _absolute(given[one]) for one in ("certificate", "key", "authority")}
-    _print(links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given)), json_=json_)
+    found = links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given))
+    print_row(LINKS, found, json_=json_)
 
 
 @link.command("accept")
@@ -90,7 +91,7 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 
     It may do nothing else here.
     """
-    _print(links.accept(box, name, **given, **why()), json_=json_)
+    print_row(LINKS, links.accept(box, name, **given, **why()), json_=json_)
 
 
 @link.command("status")
@@ -134,10 +135,3 @@ def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json
 def _absolute(path: str | None) -> str | None:
     """A path as processes in other folders read it."""
     return path if path is None or path.startswith("${") else str(Path(path).absolute())
-
-
-def _print(found: Any, *, json_: bool) -> None:
-    if json_:
-        print_object(LINKS, found)
-    else:
-        print_rows(LINKS, [found])

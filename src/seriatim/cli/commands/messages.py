@@ -12,7 +12,6 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.views.message_places import Placed
-from seriatim.cli.commands.acting import OPERATION, REFUSED
 from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
@@ -20,7 +19,6 @@ from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
-from seriatim.cli.shown.plain import in_line, in_lines
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
@@ -28,13 +26,13 @@ from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
 from seriatim.operations import set_aside as operations
 from seriatim.operations.set_aside import PutBack, Refused, RequeuePosition, SetAside
-from seriatim.operations.tables import messages as declared
+from seriatim.operations.tables.acted import OPERATION, REFUSED
 from seriatim.operations.tables.errors import ERRORS
-from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE
+from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line, in_lines
 
-_ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
@@ -46,9 +44,7 @@ _DONE: Table[dict[str, object]] = Table(
     Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
-RESUBMITTED: Table[Resubmitted] = Table(
-    "Resubmitted messages", *json_only("routed", "left"), row="seriatim.box.operators.resubmit:Resubmitted"
-)
+RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", *json_only("routed", "left"), row=Resubmitted)
 
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
@@ -112,7 +108,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     if json_:
         print_object(MESSAGE, message, places=places)
         return
-    ticket = _ticket(*message.ticket)
+    ticket = ticket_text(*message.ticket)
     click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
     for name, value in message.context.items():
         click.echo(in_line(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}"))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import print_object, print_rows
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
-
-if TYPE_CHECKING:
-    pass
-
+from seriatim.pipeline.text.plain import in_line
 
 #: The option ``pipeline``.
 which_pipeline = click.option(

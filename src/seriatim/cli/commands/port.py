@@ -1,4 +1,4 @@
-"""``seriatim port``: forget ports."""
+"""``seriatim ports`` and ``seriatim port``: list ports; forget ports."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.why import Why, says_why
-from seriatim.operations import ports
+from seriatim.operations import ports as operations
+from seriatim.operations.tables.ports import PORTS
+
+ports = list_command("ports", operations.ports, PORTS)
 
 
 @click.group("port", cls=Commands)
@@ -21,4 +25,4 @@ def port() -> None:
 @changes
 def forget(box: MessageBox, *names: str, why: Why) -> list[str]:
     """Forget ports that nobody runs any more, with the positions that the box keeps for them."""
-    return [f"forgot {name}" for name in ports.forget_ports(box, *names, **why())]
+    return [f"forgot {name}" for name in operations.forget_ports(box, *names, **why())]

@@ -64,7 +64,7 @@ PUBLISHED: Table[PublishedMessage] = Table(
     Column("left_out", None),
     Column("waiting", "result", shown=_became),
     *json_only("invalid"),
-    row="seriatim.cli.commands.publish:PublishedMessage",
+    row=PublishedMessage,
     nothing="there were no messages",
 )
 

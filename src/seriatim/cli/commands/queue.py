@@ -1,4 +1,4 @@
-"""``seriatim queue``: show one queue, turn it or its activation on or off, release it from a pipeline."""
+"""``seriatim queues`` and ``seriatim queue``: count the messages of each; show one, turn it on or off, release it from a pipeline."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from seriatim.box.definitions.change import Change
 from seriatim.box.operators.queues import Released
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row
 from seriatim.errors import UsageError
-from seriatim.operations import queues, workers
-from seriatim.operations.period import period_of
+from seriatim.operations import queues as operations
+from seriatim.operations import workers
 from seriatim.operations.queue_standing import queue_standing
 from seriatim.operations.tables.queues import COUNTS, SETTINGS
 from seriatim.operations.tables.workers import WORKER, ago
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local, period_of
+from seriatim.pipeline.text.plain import in_line
 
 QUEUE = COUNTS.extended(
     "A queue",
@@ -41,10 +43,9 @@ QUEUE = COUNTS.extended(
     ),
 )
 RELEASED: Table[Released] = Table(
-    "A queue that was released",
-    *json_only("queue", "pipeline", "messages"),
-    row="seriatim.box.operators.queues:Released",
+    "A queue that was released", *json_only("queue", "pipeline", "messages"), row=Released
 )
+queues = list_command("queues", operations.queues, COUNTS)
 
 
 @click.group("queue", cls=Commands)
@@ -64,8 +65,8 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     its = definitions.queue(name).declared
     standing = queue_standing(box, name)
     counts = standing.counts
-    settings, at_work = queues.settings(box, name), workers.workers(box, name)
-    activated = next((one for one in queues.activations(box) if one.queue == name), None)
+    settings, at_work = operations.settings(box, name), workers.workers(box, name)
+    activated = next((one for one in operations.activations(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         print_object(
@@ -103,7 +104,7 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     for subscription, state in leading.items():
         click.echo(f"subscription {subscription}: {state}")
     if settings.set_at is not None:
-        click.echo(f"set: {settings}; by {settings.set_by}, {settings.set_at.astimezone().isoformat(' ', 'seconds')}")
+        click.echo(f"set: {settings}; by {settings.set_by}, {local(settings.set_at)}")
     for one in at_work:
         click.echo(
             f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
@@ -157,7 +158,7 @@ def _set(
         if one in given:
             raise UsageError(f"{one.replace('_', '-')} can't be set and unset", remedy="give one of the two")
         given[one] = None
-    found = queues.set_queue(box, name, **why(), **given)
+    found = operations.set_queue(box, name, **why(), **given)
     processes = sum(not one.is_silent for one in workers.workers(box, name))
     obey = (
         f"{counted(processes, 'process obeys', 'processes obey')} within seconds"
@@ -172,7 +173,7 @@ def _set(
 @changes
 def on(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Turn queues on: they hand messages out."""
-    return queues.turn_on(box, *names, **why())
+    return operations.turn_on(box, *names, **why())
 
 
 @queue.command("off")
@@ -180,7 +181,7 @@ def on(box: MessageBox, *names: str, why: Why) -> list[Change]:
 @changes
 def off(box: MessageBox, *names: str, why: Why) -> list[Change]:
     """Turn queues off: they accept messages, but hand none out."""
-    return queues.turn_off(box, *names, **why())
+    return operations.turn_off(box, *names, **why())
 
 
 @queue.command("activation")
@@ -190,7 +191,7 @@ def activation(box: MessageBox, *names: str, switch: str) -> list[Change]:
     """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
     turn.
     """
-    return queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
+    return operations.activate(box, *names) if switch == "on" else operations.deactivate(box, *names)
 
 
 @queue.command("release")
@@ -205,6 +206,6 @@ def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     delivered without reporting so are handed out a second time. Its checkpoint can't go on with the queue, except with
     takeOver.
     """
-    done = queues.release(box, name, **why())
+    done = operations.release(box, name, **why())
     text = f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
     print_row(RELEASED, done, text, json_=json_)

@@ -12,11 +12,11 @@ from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_option, print_object, print_rows
 from seriatim.operations import regions as operations
 from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.regions import COPIED, COUNTS, DIFFERENCES, FORGOTTEN, HERE, REGION, STATUS
+from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.outbox import Copied
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load

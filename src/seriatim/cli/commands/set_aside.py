@@ -13,13 +13,13 @@ import click
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, lines_of, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:

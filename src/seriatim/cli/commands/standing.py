@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import click
 
 from seriatim.cli.commands.journal import VERBS
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import print_rows
 from seriatim.operations.groups import Head, Processed, Standing
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 
 
 def tell(found: Standing) -> None:
     """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
     view = found.view
-    since = f" since {_moment(view.since)}" if view.since else ""
+    since = f" since {local(view.since)}" if view.since else ""
     click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))
     click.echo(in_line(f"  {found.why}"))
     for what, head in (("blocks", found.blocks), ("next message", found.following)):
@@ -29,9 +28,9 @@ def tell(found: Standing) -> None:
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
     click.echo(f"  messages that wait: {view.waiting:,} ({parts}){behind}")
     if view.hole_since is not None:
-        due = f", due {_moment(view.due_at)}" if view.due_at else ""
+        due = f", due {local(view.due_at)}" if view.due_at else ""
         due = f", {view.clock_was_ahead}" if view.clock_was_ahead else due
-        click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
+        click.echo(f"  hole: {view.next}..{view.hole_through} since {local(view.hole_since)}{due}")
     _tell_places(found)
     click.echo(
         f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
@@ -53,11 +52,11 @@ def _tell_places(found: Standing) -> None:
     click.echo(f"  places that haven't passed: {view.places:,}, {view.open_places:,} of them open")
     if place is None:
         return
-    since = "" if place.since is None else f" since {_moment(place.since)}"
+    since = "" if place.since is None else f" since {local(place.since)}"
     click.echo(f"  first open place: {place.number}{since}; it waits for {counted(place.messages, 'message')}:")
     for one in place.waits_for:
         group = "" if one.group is None else f", group {one.group}"
-        until = "" if one.until is None else f", until {_moment(one.until)}"
+        until = "" if one.until is None else f", until {local(one.until)}"
         click.echo(in_line(f"    {one.message_id} ({one.type}) in queue {one.queue}{group}: {one.reason}{until}"))
     if place.messages > len(place.waits_for):
         click.echo(f"    and {place.messages - len(place.waits_for):,} more")
@@ -77,7 +76,7 @@ def _head(head: Head) -> str:
     facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
     facts += [f"handed out {counted(head.attempt, 'time')}"] if head.attempt else []
     told = head.postponement
-    facts += [told] if told else [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
+    facts += [told] if told else [f"not before {local(head.visible_at)}"] if head.visible_at else []
     return f"{head.message_id} ({', '.join(facts)})"
 
 
@@ -85,13 +84,9 @@ def _told(done: Processed | None) -> str:
     if done is None:
         return "none"
     sequence = "" if done.sequence is None else f"sequence {done.sequence}, "
-    at = "" if done.at is None else f", {'at' if done.is_kept else 'not after'} {_moment(done.at)}"
+    at = "" if done.at is None else f", {'at' if done.is_kept else 'not after'} {local(done.at)}"
     by = f", by {done.by}" if done.by else "" if done.is_kept else "; by whom is known where the queue keeps everything"
     return f"{sequence}ordinal {done.ordinal:,}{at}{by}"
-
-
-def _moment(at: datetime) -> str:
-    return at.astimezone().isoformat(" ", "seconds")
 
 
 def _or_none(number: int | str | None) -> str:

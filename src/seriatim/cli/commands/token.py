@@ -23,7 +23,7 @@ TOKENS: Table[Token] = Table(
     Column("expires_at", "EXPIRES"),
     Column("created_at", "CREATED"),
     Column("created_by", "BY"),
-    row="seriatim.box.operators.tokens:Token",
+    row=Token,
     nothing="there are no tokens",
 )
 

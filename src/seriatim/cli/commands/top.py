@@ -15,14 +15,14 @@ from rich.text import Text
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.plain import in_line
-from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, json_only, json_option, lines_of
+from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.overview import Overview, QueueOverview, overview
-from seriatim.operations.period import period_of
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import period_of
+from seriatim.pipeline.text.plain import in_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -41,16 +41,12 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("enabled", "state", shown=lambda one: "on" if one.enabled else "off"),
     Column("waiting"),
     Column("ready_s", "oldest", shown=lambda one: _period(one.ready_s)),
-    Column("in_hand"),
-    Column("held"),
+    *columns("in_hand", "held"),
     Column("missing", "missing a number"),
     Column("hole_s", "oldest hole", shown=lambda one: _period(one.hole_s)),
-    Column("suspended"),
-    Column("faulted"),
-    Column("dead"),
-    Column("processes"),
+    *columns("suspended", "faulted", "dead", "processes"),
     *json_only("standing_holes", "is_estimated"),
-    row="seriatim.operations.overview:QueueOverview",
+    row=QueueOverview,
     nothing="there are no queues",
 )
 _OVERVIEW: Table[Overview] = Table(
@@ -58,7 +54,7 @@ _OVERVIEW: Table[Overview] = Table(
     *json_only("at"),
     Column("queues", None, rows=_QUEUES),
     *json_only("published", "unrouted", "size_bytes", "transaction_s"),
-    row="seriatim.operations.overview:Overview",
+    row=Overview,
 )
 
 

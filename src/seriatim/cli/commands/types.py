@@ -13,7 +13,7 @@ TYPES: Table[dict[str, object]] = Table(
     "A message type",
     Column("type", None, value=lambda one: one["name"], meaning="its name, compared byte for byte"),
     *json_only("properties", "validation", "schema", "namespaces"),
-    row="seriatim.pipeline.types.message_type:MessageType",
+    row="seriatim.pipeline.types.message_type:MessageType",  # whose JSON a row is
 )
 
 

@@ -11,12 +11,12 @@ from seriatim.cli.commands.messages import RESUBMITTED
 from seriatim.cli.commands.set_aside import WRITTEN, printed_rows
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, may_say_why
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.table import json_option, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import messages
 from seriatim.operations.tables.messages import MESSAGES
 from seriatim.pipeline.files import pipeline_file
+from seriatim.pipeline.text.plain import in_line
 from seriatim.runtime.pipelines.set_aside import SetAsideFilter
 
 _SHOWN = WRITTEN.only("type", "location", "message")

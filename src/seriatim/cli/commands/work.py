@@ -11,13 +11,14 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views.not_done import NotDone
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
-from seriatim.cli.shown.plain import in_line
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations.queues import not_done
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Lease, Limits, Pace
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
+from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.supervisor import Supervisor
@@ -192,7 +193,7 @@ def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
 
 def _when(left: NotDone) -> str:
     """When these messages go on."""
-    at = None if left.until is None else left.until.astimezone().isoformat(" ", "seconds")
+    at = None if left.until is None else local(left.until)
     if left.why == "held":
         if at is None:
             return "; no time-out ends that: seriatim groups says what is missing"

@@ -10,7 +10,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.plain import in_line
+from seriatim.pipeline.text.plain import in_line
 
 
 def changes(function: Callable[..., Iterable[object]]) -> Callable[..., Any]:

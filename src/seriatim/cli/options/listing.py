@@ -78,10 +78,11 @@ def list_command(
     *,
     by: tuple[str, Callable[..., Any], Table[Any]] | None = None,
     beside: Callable[[Any], str] | None = None,
+    on: Callable[[_Command], _Command] = on_box,
 ) -> click.Command:
     """The command that lists what a function reads. `reads`: the function, from which the options and the help come. `table`: the table of
     its rows. `by`: with this word as ``--by`` another function counts the rows, into another table. `beside`: a line below the table, for
-    people; empty: none.
+    people; empty: none. `on`: the options of what it reads from, which is its first argument.
     """
 
     def run(box: Any, *, json_: bool, by: str | None = None, **given: Any) -> None:
@@ -92,7 +93,7 @@ def list_command(
 
     counts = by
     run.__doc__ = (inspect.getdoc(reads) or "").partition("\n\nArgs:")[0].partition("\n\nRaises:")[0]
-    command = json_option("Print a JSON list.", table, *([by[2]] if by else []))(on_box(run))
+    command = json_option("Print a JSON list.", table, *([by[2]] if by else []))(on(run))
     if by is not None:
         command = counting(by[0], by[1])(command)
     return click.command(name)(options_of(reads)(command))

@@ -14,6 +14,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.cli.shown.table import Column, Table, columns, json_only, text_only
+from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ _RUNNING_S = 10.0
 
 _MOST_ROWS = 50
 _WIDEST = 10_000  # characters; a width that no table reaches
-_DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
+_DISPOSITIONS = ("released", "held", *SET_ASIDE)
 ACCOUNTS: Table[Account] = Table(
     "The account of a destination",
     *columns("destination", "held_before"),
     Column("arrived", "in"),
     text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
-    *(Column(one) for one in _DISPOSITIONS[:2]),
-    *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
+    *columns("released", "held"),
+    *(Column(one, meaning=f"set aside as {one}") for one in SET_ASIDE),
     Column(
         "void", meaning="messages that let the next number pass and left nothing; people see it where there are some"
     ),
@@ -138,10 +139,10 @@ REASONS: Table[SetAsideReason] = Table(
 class Display:
     """The progress of a run, on standard error."""
 
-    def __init__(self, name: str, *, quiet: bool = False, console: Console | None = None) -> None:
+    def __init__(self, name: str, *, quiet: bool = False) -> None:
         self._name = name
         self._quiet = quiet
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False)
         self._live: Live | None = None
         self._line = "starting"
         self._told_s = 0.0
@@ -151,7 +152,7 @@ class Display:
             self._live = Live(self._spinner("starting Spark"), console=self._console, transient=True)
             self._live.start()
         elif not self._quiet:
-            self._console.print(f"{self._name}: starting Spark", soft_wrap=True)
+            self._print("starting Spark")
         return self
 
     def __exit__(
@@ -165,7 +166,7 @@ class Display:
         if self._live is not None:
             self._live.update(self._spinner(self._line))
         elif not self._quiet:
-            self._console.print(f"{self._name}: {self._line}", soft_wrap=True)
+            self._print(self._line)
 
     def tell(self, news: News) -> None:
         """Show an event between micro-batches."""
@@ -174,18 +175,14 @@ class Display:
         if self._quiet:
             return
         if isinstance(news, Again):
-            self._console.print(f"{self._name}: {again_line(news)}", soft_wrap=True, style="yellow")
+            self._print(again_line(news), "yellow")
             return
         if isinstance(news, LeaseState):
-            style = "yellow" if news.state == "waiting" else "green"
-            self._console.print(f"{self._name}: {news.in_words}", soft_wrap=True, style=style)
+            self._print(news.in_words, "yellow" if news.state == "waiting" else "green")
             return
         if isinstance(news, Ports):
-            lines = [waiting_line(one) for one in news.waiting] or ["all ports work"]
-            for line in lines:
-                self._console.print(
-                    f"{self._name}: {line}", soft_wrap=True, style="yellow" if news.waiting else "green"
-                )
+            for line in [waiting_line(one) for one in news.waiting] or ["all ports work"]:
+                self._print(line, "yellow" if news.waiting else "green")
             return
         running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
         if news.call is not None:
@@ -194,7 +191,10 @@ class Display:
             self._live.update(self._spinner(f"{self._line} · {running}"))
         elif news.seconds - self._told_s >= _RUNNING_S:
             self._told_s = news.seconds
-            self._console.print(f"{self._name}: {running}", soft_wrap=True)
+            self._print(running)
+
+    def _print(self, text: str, style: str | None = None) -> None:
+        self._console.print(f"{self._name}: {text}", soft_wrap=True, style=style)
 
     def _spinner(self, text: str) -> Spinner:
         return Spinner("dots", Text.assemble((self._name, "bold"), "  ", text, overflow="ellipsis", no_wrap=True))

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import click
 
-from seriatim.cli.shown.plain import in_line, width_of
 from seriatim.operations.tables.table import (
     Column,
     Table,
@@ -18,6 +17,7 @@ from seriatim.operations.tables.table import (
     shown_value,
     text_only,
 )
+from seriatim.pipeline.text.plain import in_line
 
 __all__ = [
     "Column",
@@ -65,12 +65,14 @@ def print_object(table: Table[Any], row: object, /, **given: object) -> None:
 
 
 def print_row(table: Table[Any], row: object, *lines: str, json_: bool) -> None:
-    """Print a row: as one JSON object, or as lines for people."""
+    """Print a row: as one JSON object; or for people as lines, or else as a table."""
     if json_:
         print_object(table, row)
-        return
-    for line in lines:
-        click.echo(in_line(line))
+    elif lines:
+        for line in lines:
+            click.echo(in_line(line))
+    else:
+        print_rows(table, [row])
 
 
 class JsonOption(click.Option):
@@ -97,3 +99,12 @@ def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Itera
             for text, width, to_the_right in zip(line, widths, right, strict=True)
         )
         yield "  ".join(cells).rstrip()
+
+
+def width_of(text: str) -> int:
+    """The number of terminal columns that a text takes: some characters take two, or none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 -- rarely needed
+
+    return cell_len(text)

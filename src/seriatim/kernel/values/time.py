@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime
 
 from seriatim.errors import UsageError, shown
 
@@ -51,3 +52,12 @@ def micros(value: float | str) -> int:
 
 def seconds(value: int) -> float:
     return value / 1_000_000
+
+
+def moment_of(at: int) -> datetime:
+    return datetime.fromtimestamp(seconds(at), UTC)
+
+
+def maybe_moment_of(at: int | None) -> datetime | None:
+    """None also for `NEVER`."""
+    return None if at is None or at == NEVER else moment_of(at)

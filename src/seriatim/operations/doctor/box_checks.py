@@ -1,8 +1,9 @@
-"""The checks of `seriatim doctor` on a message box: one function for each finding, listed in `CHECKS`."""
+"""The checks of `seriatim doctor` on a message box: one function for each finding, in `CHECKS`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from seriatim.box.box import MessageBox
@@ -12,10 +13,11 @@ from seriatim.box.views.clocks import TimesAhead, ahead_s, apart
 from seriatim.box.views.invariants import broken_within
 from seriatim.box.views.needs import RoleSetting
 from seriatim.operations import identity, invariants, links, schedules
-from seriatim.operations.doctor.finding import Finding, State
+from seriatim.operations.doctor.finding import Checks, Finding, ok, warning, wrong
 from seriatim.operations.faults import kept_faults
 from seriatim.pipeline.declared.work_limits import TURN_LIMIT_S
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 from seriatim.pipeline.text.secret import secret_in
 
 __all__ = ["CHECKS", "audit"]
@@ -28,16 +30,19 @@ _LONG_OVER_S = 120.0
 _LONG_ON_THE_WAY_S = 60.0
 
 
+#: The checks, in the order of the report.
+CHECKS: Checks[MessageBox] = Checks()
+
+
+@CHECKS.named("identity")
 def _identity(box: MessageBox) -> Finding:
     """Check that the box is on the server that it remembers."""
     found = identity.identity(box)
     if found is None:
-        return Finding(
-            "identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written"
-        )
+        return ok("no id yet: it takes one when it is first opened on a server that can be written")
     if found.disabled_by is not None:
         what = f"the box {found.id} is disabled, and delivers nothing in dialogs and over links: {found.why_disabled}"
-        return Finding("identity", State.WARNING, what, "seriatim box enable, once that is over")
+        return warning(what, "seriatim box enable, once that is over")
     if not found.enabled:
         what = f"the box {found.id} is disabled, and nothing is published or received: {found.why_disabled}"
         remedy = (
@@ -45,12 +50,13 @@ def _identity(box: MessageBox) -> Finding:
             " is a copy and the original goes on: seriatim box new-id, which gives it an id of its own and deletes what"
             " waits to be delivered in its dialogs"
         )
-        return Finding("identity", State.WRONG, what, remedy)
+        return wrong(what, remedy)
     unknown = f"; not known: {' and '.join(found.unknown)}" if found.unknown else ""
-    return Finding("identity", State.OK, f"{found.id}, incarnation {found.incarnation:,}: {found.home}{unknown}")
+    return ok(f"{found.id}, incarnation {found.incarnation:,}: {found.home}{unknown}")
 
 
-def _definitions(box: MessageBox) -> Finding:
+@CHECKS.named("definitions", "all can be used")
+def _definitions(box: MessageBox) -> Finding | None:
     """Check that all definitions can be used and contain no secret."""
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
@@ -59,7 +65,7 @@ def _definitions(box: MessageBox) -> Finding:
             "the definition is ignored until you define it again or drop it: seriatim box apply FILE, "
             "with --prune what the file lacks, or box.drop"
         )
-        return Finding("definitions", State.WRONG, "; ".join(broken), remedy)
+        return wrong("; ".join(broken), remedy)
     told = [
         f"queue {name!r}: {what}"
         for name, queue in sorted(definitions.queues.items())
@@ -69,43 +75,44 @@ def _definitions(box: MessageBox) -> Finding:
     ]
     if told:
         remedy = "define the activation again with ${NAME}, and change the secret: it lies in the box"
-        return Finding("definitions", State.WARNING, "; ".join(told), remedy)
-    return Finding("definitions", State.OK, "all can be used")
+        return warning("; ".join(told), remedy)
+    return None
 
 
+@CHECKS.named("laws")
 def _laws(box: MessageBox) -> Finding:
     """Check the laws of the box, as far as that takes seconds."""
     with box.access.transaction() as transaction:
         problems = broken_within(transaction, AUDIT_S)
     if problems is None:
         found = f"not checked: a statement takes longer than {AUDIT_S:g} s, because the box is large"
-        return Finding("laws", State.OK, found, "seriatim doctor --audit checks them, however long that takes")
+        return ok(found, "seriatim doctor --audit checks them, however long that takes")
     return _judged(problems)
 
 
 def audit(box: MessageBox) -> Finding:
     """Check the laws of the box, however long it takes."""
-    return _judged(invariants.broken(box))
+    return replace(_judged(invariants.broken(box)), name="laws")
 
 
 def _judged(problems: list[str]) -> Finding:
     if not problems:
-        return Finding("laws", State.OK, "all messages and all bodies are accounted for")
-    return Finding("laws", State.WRONG, "; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
+        return ok("all messages and all bodies are accounted for")
+    return wrong("; ".join(problems), "a bug of seriatim, or somebody wrote into its tables")
 
 
-def _tickets(box: MessageBox) -> Finding:
+@CHECKS.named("tickets", "every message got its ticket with the commit that published it")
+def _tickets(box: MessageBox) -> Finding | None:
     """Check that every commit numbers its messages: triggers and tickets."""
     silent = invariants.silent_triggers(box)
     if silent:
         what = f"these triggers are switched off, or off in replication sessions: {', '.join(silent)}"
-        return Finding("tickets", State.WRONG, what, f"{_switched_on(silent)}; then seriatim box tick")
-    lost = invariants.never_numbered(box)
-    if not lost:
-        return Finding("tickets", State.OK, "every message got its ticket with the commit that published it")
+        return wrong(what, f"{_switched_on(silent)}; then seriatim box tick")
+    if not (lost := invariants.never_numbered(box)):
+        return None
     found = f"messages without a ticket, though their transactions have ended: {'; '.join(lost)}"
     remedy = "seriatim box tick gives them the next numbers; the triggers of the box had been switched off"
-    return Finding("tickets", State.WRONG, found, remedy)
+    return wrong(found, remedy)
 
 
 def _switched_on(silent: Sequence[str]) -> str:
@@ -114,13 +121,34 @@ def _switched_on(silent: Sequence[str]) -> str:
     return "; ".join(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}" for name, _, table in parted)
 
 
+@CHECKS.named("faults")
+def _faults(box: MessageBox) -> Finding:
+    """Count the recorded faults of handlers; for information, since old faults are normal."""
+    kept = kept_faults(box)
+    since = "" if kept.since is None else f", the oldest of {local(kept.since)}"
+    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {counted(kept.kept_for.days, 'day')}"
+    return ok(found)
+
+
+@CHECKS.named("clock", "this machine's clock goes with the database's")
+def _clock(box: MessageBox) -> Finding | None:
+    """Compare this machine's clock with the database's."""
+    with box.access.transaction() as transaction:
+        found = apart(ahead_s(transaction))
+    if found is None:
+        return None
+    remedy = "set the clock that is wrong by a time server: timedatectl set-ntp true"
+    return warning(f"{found}; the box goes by the database's", remedy)
+
+
+@CHECKS.named("time limits")
 def _time_limits(box: MessageBox) -> Finding:
     """Name time limits of roles that end a turn before its own limit does."""
     with box.access.transaction() as transaction:
         found = transaction.rows("role_settings", RoleSetting)
     short = [one for one in found if 0 < one.seconds < TURN_LIMIT_S]
     if not short:
-        return Finding("time limits", State.OK, f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
+        return ok(f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
     told = [f"role {one.role}: {one.name} = {one.value}" for one in short]
     first = short[0]
     remedy = (
@@ -128,50 +156,50 @@ def _time_limits(box: MessageBox) -> Finding:
         f"them: ALTER ROLE {first.role} RESET {first.name}"
     )
     what = f"these are below the turn limit of {TURN_LIMIT_S:g} s: {'; '.join(told)}"
-    return Finding("time limits", State.WARNING, what, remedy)
+    return warning(what, remedy)
 
 
-def _faults(box: MessageBox) -> Finding:
-    """Count the recorded faults of handlers; for information, since old faults are normal."""
-    kept = kept_faults(box)
-    since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
-    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {counted(kept.kept_for.days, 'day')}"
-    return Finding("faults", State.OK, found)
-
-
-def _clock(box: MessageBox) -> Finding:
-    """Compare this machine's clock with the database's."""
-    with box.access.transaction() as transaction:
-        found = apart(ahead_s(transaction))
-    if found is None:
-        return Finding("clock", State.OK, "this machine's clock goes with the database's")
-    remedy = "set the clock that is wrong by a time server: timedatectl set-ntp true"
-    return Finding("clock", State.WARNING, f"{found}; the box goes by the database's", remedy)
-
-
-def _times(box: MessageBox) -> Finding:
+@CHECKS.named("times", "nothing counts from a time that is still to come")
+def _times(box: MessageBox) -> Finding | None:
     """Find what waits for a time that was reckoned while the database's clock was ahead."""
     with box.access.transaction() as transaction:
         found, schedules_found = transaction.rows("times_ahead", TimesAhead), schedules_ahead(transaction)
     told = [
-        f"{f'queue {one.queue!r}: ' if one.queue else ''}{counted(one.count, one.kind)}, until "
-        f"{one.until.astimezone().isoformat(' ', 'seconds')}"
+        f"{f'queue {one.queue!r}: ' if one.queue else ''}{counted(one.count, one.kind)}, until {local(one.until)}"
         for one in found
     ] + [f"schedule {name!r}" for name in schedules_found]
     if not told:
-        return Finding("times", State.OK, "nothing counts from a time that is still to come")
+        return None
     what = f"these wait by a clock that was ahead: {'; '.join(told)}"
-    return Finding("times", State.WRONG, what, "see that the clock is right now; then seriatim box tick --now")
+    return wrong(what, "see that the clock is right now; then seriatim box tick --now")
 
 
-def _leases(box: MessageBox) -> Finding:
-    over = invariants.leases_run_out(box, _LONG_OVER_S)
-    if not over:
-        return Finding("leases", State.OK, "no expired lease is left")
+@CHECKS.named("leases", "no expired lease is left")
+def _leases(box: MessageBox) -> Finding | None:
+    if not (over := invariants.leases_run_out(box, _LONG_OVER_S)):
+        return None
     remedy = "start workers for these queues, or run seriatim box tick, which counts the attempts"
-    return Finding("leases", State.WRONG, "; ".join(over), remedy)
+    return wrong("; ".join(over), remedy)
 
 
+@CHECKS.named("schedules")
+def _schedules(box: MessageBox) -> Finding:
+    """Check that schedules publish: none has failed, and somebody is there who publishes for them."""
+    found = schedules.schedules(box)
+    failed = [
+        f"{one.schedule!r} has published nothing since {one.failed_at}: {one.error}" for one in found if one.error
+    ]
+    if failed:
+        return wrong("; ".join(failed), "mend what it names; it is tried again every minute")
+    overdue = [repr(one.schedule) for one in found if one.state == "overdue"]
+    if overdue:
+        what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
+        return wrong(what, "start seriatim serve, as the owner of the box")
+    paused = sum(one.paused_at is not None for one in found)
+    return ok(f"{len(found):,}, of which paused: {paused:,}")
+
+
+@CHECKS.named("links")
 def _links(box: MessageBox) -> Finding:
     """Check that links to other boxes carry what waits on them."""
     found = links.status(box)
@@ -179,7 +207,7 @@ def _links(box: MessageBox) -> Finding:
     failed += [f"{one.link!r} is unpaired" for one in found if one.state == "unpaired"]
     if failed:
         what = "look at seriatim link status; the other box has to accept this one"
-        return Finding("links", State.WRONG, "; ".join(failed), what)
+        return wrong("; ".join(failed), what)
     if older := [
         f"{one.link!r} ({one.box}, at {one.older_at:%Y-%m-%d %H:%M:%S})" for one in found if one.older_at is not None
     ]:
@@ -187,7 +215,7 @@ def _links(box: MessageBox) -> Finding:
             f"two boxes live under one id, or one was restored to an older state, which is refused: {', '.join(older)}"
         )
         told = "end the wrong one; to accept the link once more believes the one that speaks next"
-        return Finding("links", State.WRONG, what, told)
+        return wrong(what, told)
     now = datetime.now(UTC)
     left = [
         repr(one.link)
@@ -199,7 +227,7 @@ def _links(box: MessageBox) -> Finding:
     ]
     if left:
         what = f"messages wait, and nobody transmits: {', '.join(left)}"
-        return Finding("links", State.WRONG, what, "start seriatim serve, as the owner of the box")
+        return wrong(what, "start seriatim serve, as the owner of the box")
     refused = [
         f"{one.link!r}: {one.refused}"
         for one in found
@@ -222,45 +250,11 @@ def _links(box: MessageBox) -> Finding:
         (warned, "let the queue here group by what that one groups by, under another name"),
     ):
         if texts:
-            return Finding("links", State.WARNING, "; ".join(texts), remedy)
+            return warning("; ".join(texts), remedy)
     gone_back = sum(one.restored for one in found)
     told = f", of which {counted(gone_back, 'stream')} couldn't be made whole after a restore" if gone_back else ""
-    return Finding("links", State.OK, f"{len(found):,}{told}")
+    return ok(f"{len(found):,}{told}")
 
 
 def _is_long_ago(moment: datetime | None, now: datetime) -> bool:
     return moment is None or (now - moment).total_seconds() > _LONG_ON_THE_WAY_S
-
-
-def _schedules(box: MessageBox) -> Finding:
-    """Check that schedules publish: none has failed, and somebody is there who publishes for them."""
-    found = schedules.schedules(box)
-    failed = [
-        f"{one.schedule!r} has published nothing since {one.failed_at}: {one.error}" for one in found if one.error
-    ]
-    if failed:
-        return Finding(
-            "schedules", State.WRONG, "; ".join(failed), "mend what it names; it is tried again every minute"
-        )
-    overdue = [repr(one.schedule) for one in found if one.state == "overdue"]
-    if overdue:
-        what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
-        return Finding("schedules", State.WRONG, what, "start seriatim serve, as the owner of the box")
-    paused = sum(one.paused_at is not None for one in found)
-    return Finding("schedules", State.OK, f"{len(found):,}, of which paused: {paused:,}")
-
-
-#: The checks by the names of their findings, in the order of the report.
-CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
-    "identity": _identity,
-    "definitions": _definitions,
-    "laws": _laws,
-    "tickets": _tickets,
-    "faults": _faults,
-    "clock": _clock,
-    "time limits": _time_limits,
-    "times": _times,
-    "leases": _leases,
-    "schedules": _schedules,
-    "links": _links,
-}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import wraps
+from typing import TypeVar
 
 #: The page that says for each finding about a box what it means and which command mends it.
 PAGE = "docs/how-to/what-to-do-when.md"
@@ -36,3 +39,37 @@ class Finding:
     remedy: str = ""
     page: str = ""
     queue: str | None = None
+
+
+def ok(found: str, remedy: str = "") -> Finding:
+    """A finding of a check of `Checks`, which gives it its name."""
+    return Finding("", State.OK, found, remedy)
+
+
+def warning(found: str, remedy: str, queue: str | None = None) -> Finding:
+    return Finding("", State.WARNING, found, remedy, queue=queue)
+
+
+def wrong(found: str, remedy: str, queue: str | None = None) -> Finding:
+    return Finding("", State.WRONG, found, remedy, queue=queue)
+
+
+_Of = TypeVar("_Of")
+_Look = Callable[[_Of], Finding | None]
+
+
+class Checks(dict[str, Callable[[_Of], Finding]]):
+    """Checks by the names of their findings, in the order of the report."""
+
+    def named(self, name: str, fine: str = "") -> Callable[[_Look[_Of]], Callable[[_Of], Finding]]:
+        """Add a function as the check of a name. `fine`: what is told where the function finds nothing."""
+
+        def added(look: _Look[_Of]) -> Callable[[_Of], Finding]:
+            @wraps(look)
+            def check(of: _Of) -> Finding:
+                return replace(look(of) or ok(fine), name=name)
+
+            self[name] = check
+            return check
+
+        return added

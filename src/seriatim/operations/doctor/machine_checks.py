@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from seriatim.errors import SeriatimError
 from seriatim.extras import installation, is_chosen
 from seriatim.operations.doctor.finding import Finding, State
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.moment import local
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +126,7 @@ def ports(folder: Path) -> Finding:
         destination, kept = kept_in(root)
         failed = [one for one in kept if one.reason]
         if failed:
-            since = datetime.fromtimestamp(failed[0].since).astimezone().isoformat(" ", "seconds")
+            since = local(datetime.fromtimestamp(failed[0].since, UTC))
             rows = counted(sum(one.rows for one in kept), "row")
             told.append(
                 f"pipeline {root.parents[1].name!r}: {rows} for {destination} since {since}: {failed[-1].reason}"

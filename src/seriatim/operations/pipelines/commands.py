@@ -16,22 +16,8 @@ _LOOK_S = 0.1
 
 
 def told(pipeline: FoundPipeline, commands: Sequence[Command], *, wait: float = WAIT_S) -> list[CommandResult | None]:
-    """Write commands into the control log, as one entry of it, and wait for their answers.
-
-    A command whose id has an answer isn't written again. Where no run has the pipeline, nobody is waited for: its next run obeys them.
-
-    Args:
-        pipeline: the pipeline.
-        commands: the commands.
-        wait: seconds to wait for the answers.
-
-    Returns:
-        an answer for each command; None: there is none yet.
-
-    Raises:
-        UsageError: the pipeline isn't running, and a command would only be answered.
-        CheckpointMismatch: its control log was cut or changed.
-        EnvironmentProblem: its checkpoint can't be written.
+    """Write commands into the control log, as one entry of it, and wait some seconds for an answer to each; None: there is none yet. A
+    command whose id has an answer isn't written again. Where no run has the pipeline, nobody is waited for: its next run obeys them.
     """
     pipeline.place.check_log()
     running = pipeline.place.is_running()
@@ -58,17 +44,7 @@ def told(pipeline: FoundPipeline, commands: Sequence[Command], *, wait: float = 
 
 
 def ask(pipeline: FoundPipeline, look: Command, *, wait: float = WAIT_S) -> list[CommandResult]:
-    """Ask all buckets of a pipeline what a look asks for.
-
-    Args:
-        pipeline: the pipeline.
-        look: the command.
-        wait: seconds to wait for them.
-
-    Raises:
-        UsageError: the pipeline isn't running.
-        ActionRefused: it hasn't answered in time.
-    """
+    """Ask all buckets of a pipeline what a look asks for, which a run has to answer in some seconds."""
     seen = pipeline.place.operator_log.last_batch()
     told(pipeline, [look], wait=wait)
     found = [one for one in pipeline.place.operator_log.answers(after=seen) if one.id == look.id]

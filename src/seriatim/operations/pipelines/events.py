@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from seriatim.box.views.events import EventFilter, KindCount
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import UsageError
+from seriatim.kernel.values.time import moment_of
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
+from seriatim.pipeline.text.counted import numbers_text
 from seriatim.spark.control.operator_log import EVENT
 
 __all__ = ["GroupEvent", "KindCount", "events", "events_by_kind"]
@@ -65,9 +67,7 @@ class GroupEvent:
     @property
     def numbers(self) -> str | None:
         """The numbers concerned, as people write them."""
-        if self.first is None:
-            return None
-        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+        return numbers_text(self.first, self.last)
 
     @property
     def by(self) -> str | None:
@@ -121,5 +121,5 @@ def _event(entry: dict[str, Any]) -> GroupEvent:
     own = ("event_id", "at", "kind")
     known: dict[str, Any] = {name: entry.get(name) for name in GroupEvent.__slots__ if name not in own}
     # By the event clock something may happen before any time is known.
-    at = datetime.fromtimestamp(max(entry["at"], 0) / 1_000_000, UTC)
+    at = moment_of(max(entry["at"], 0))
     return GroupEvent(entry["batch"] * _PLACES + entry["place"], at, kind=entry["event"], **known)

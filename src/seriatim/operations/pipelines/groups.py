@@ -10,22 +10,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from getpass import getuser
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from seriatim.box.operators.seen import digest_of
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import ActionRefused, GroupChanged, NotFound, UsageError, shown
 from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.kernel.groups.verbs import BULK, IN_PIPELINES, VERBS, Action, Situation, checked, helping
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.values.time import micros
+from seriatim.kernel.values.time import maybe_moment_of, micros
 from seriatim.operations.bulk import Refused
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import OF_PIPELINE, FoundPipeline, found_of
 from seriatim.operations.places import InGroup
-from seriatim.operations.seen import digest_of
 from seriatim.operations.tables import pipelines as tables
 from seriatim.operations.tables.pipelines import PipelineGroupFilter
 from seriatim.operations.tables.table import Table
@@ -132,7 +132,7 @@ class Group:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Group:
         """A group as a bucket tells of it."""
-        times = {name: _time(found[name]) for name in ("since", "due_at")}
+        times = {name: maybe_moment_of(found[name]) for name in ("since", "due_at")}
         return cls(**{**found, **times, "state": GroupState(found["state"])})
 
     def allows(self, action: Action) -> bool:
@@ -238,18 +238,13 @@ def _asked(
             remedy=f"start it; or seriatim groups --pipeline {found.name} starts Spark to read its state",
         )
     from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
-    from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
+    from seriatim.spark.session.builder import session_for_a_look  # noqa: PLC0415
 
-    shared = is_running()
-    session = open_session({"spark.app.name": found.name})
-    try:
-        queues = [one.queue for one in found.declared.route]
+    queues = [one.queue for one in found.declared.route]
+    with session_for_a_look(found.name) as session:
         return groups_in_state(
             session, found.place.root, queues, key=filter_.get("group"), ready=not filter_.get("waits")
         )
-    finally:
-        if not shared:
-            session.stop()
 
 
 def act(
@@ -423,18 +418,13 @@ class PipelineGroups:
 
 def _operation(pipeline: FoundPipeline, command: Command, answer: CommandResult | None) -> Operation | Refused:
     queue, group = str(command.queue), str(command.key)
+    asked = command.id, Action(command.verb), pipeline.name, queue, group
     if answer is None:
-        return Operation(
-            command.id, Action(command.verb), pipeline.name, queue, group, False, None, None, None, 0, 0, queued=True
-        )
+        return Operation(*asked, False, None, None, None, 0, 0, queued=True)
     if answer.result != "done":
         return Refused(queue, group, f"{answer.why}{f' ({answer.remedy})' if answer.remedy else ''}")
     return Operation(
-        command.id,
-        Action(command.verb),
-        pipeline.name,
-        queue,
-        group,
+        *asked,
         obeyed=not answer.dry_run,
         batch=answer.batch,
         before=GroupState(answer.before),
@@ -465,7 +455,3 @@ def _checked(action: Action | str) -> Action:
         why = "it has no handler, so no message fails there: " if action == Action.RETRY else ""
         raise UsageError(what, remedy=f"{why}one of {', '.join(IN_PIPELINES)}")
     return Action(action)
-
-
-def _time(moment: int | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment / 1_000_000, UTC)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.operations_done import LogFilter
+from seriatim.kernel.values.time import moment_of
 from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.pipelines.found import FOLDER, OF_PIPELINE, FoundPipeline, found_of
 from seriatim.spark.control.commands import LOOK, Command, CommandResult
@@ -58,7 +58,7 @@ def _logged(pipeline: str, answer: CommandResult) -> LogEntry:
     told |= {"released": answer.released, "set_aside": answer.set_aside, "dry_run": answer.dry_run}
     return LogEntry(
         answer.id,
-        datetime.fromtimestamp(answer.at / 1_000_000, UTC),
+        moment_of(answer.at),
         pipeline,
         answer.actor,
         answer.verb,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.kernel.values.time import maybe_moment_of
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, found_of
+from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace
-
-_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +129,10 @@ def next_tickets(pipeline: str | Path | FoundPipeline) -> list[NextTicket]:
     if not last or _last_batch(query)[0] is None:
         return [NextTicket(location, 0, 1) for location in sorted(last)]
     from seriatim.spark.front.positions import positions_in  # noqa: PLC0415 -- Spark is slow to start
-    from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
+    from seriatim.spark.session.builder import session_for_a_look  # noqa: PLC0415
 
-    mine = not is_running()
-    session = open_session({"spark.app.name": found.name})
-    try:
+    with session_for_a_look(found.name) as session:
         positions = positions_in(session, str(query.absolute()))
-    finally:
-        if mine:
-            session.stop()
     of = {name: divmod(positions.get(name, 1) - 1, number) for name, number in last.items()}
     return [NextTicket(location, epoch, number + 1) for location, (epoch, number) in sorted(of.items())]
 
@@ -187,9 +182,9 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
         held=sum(one.held for one in destinations),
         held_groups=sum(sum(one.get("held_groups", {}).values()) for one in reports),
         waiting_groups=sum(one.holes for one in destinations),
-        oldest=_time(oldest),
+        oldest=maybe_moment_of(oldest),
         age_s=None if oldest is None else max(0.0, round(now - oldest / 1_000_000, 1)),
-        set_aside=sum(getattr(one, what) for one in destinations for what in _SET_ASIDE),
+        set_aside=sum(getattr(one, what) for one in destinations for what in SET_ASIDE),
         queued=sum(one["kind"] == COMMAND for one in entries),
         state_bytes=_size(query / "state"),
         destinations=destinations,
@@ -201,7 +196,7 @@ def _destination(name: str, counts: dict[str, int], reports: list[dict[str, Any]
     held, holes, groups = (
         sum(one.get(what, {}).get(name, 0) for one in reports) for what in ("held", "holes", "groups")
     )
-    aside = {what: counts.get(what, 0) for what in _SET_ASIDE}
+    aside = {what: counts.get(what, 0) for what in SET_ASIDE}
     others = {what: counts.get(what, 0) for what in ("unrouted", "void", "copy")}
     return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, **others)
 
@@ -224,7 +219,7 @@ def _last_batch(query: Path) -> tuple[int | None, datetime | None]:
         return None, None
     try:
         told = json.loads((query / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()[1])
-        return max(numbers), _time(int(told["batchTimestampMs"]) * 1000)
+        return max(numbers), maybe_moment_of(int(told["batchTimestampMs"]) * 1000)
     except (OSError, ValueError, KeyError, IndexError, TypeError):
         return max(numbers), None  # a run says what is wrong with the file
 
@@ -237,7 +232,3 @@ def _size(folder: Path) -> int:
         except FileNotFoundError:
             continue  # a run has deleted it meanwhile
     return total
-
-
-def _time(moment: int | None) -> datetime | None:
-    return None if moment is None else datetime.fromtimestamp(moment / 1_000_000, UTC)

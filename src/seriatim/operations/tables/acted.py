@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seriatim.box.operators.actions import Operation
+from seriatim.kernel.sequencer import Event
+from seriatim.operations.bulk import Refused
 from seriatim.operations.tables.groups import GROUP
 from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.kernel.sequencer import Event
-    from seriatim.operations.bulk import Refused
-    from seriatim.operations.groups import Operation
 
 
 def acted_table(title: str, *of_group: Table[Any]) -> Table[dict[str, object]]:
@@ -27,18 +25,16 @@ EVENT: Table[Event] = Table(
     "An event of a group",
     *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
     *json_only(count="how many messages or numbers it stands for"),
-    row="seriatim.kernel.sequencer:Event",
+    row=Event,
 )
 OPERATION: Table[Operation] = Table(
     "The result for a group",
     *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
     Column("events", None, rows=EVENT),
     *json_only("more"),
-    row="seriatim.box.operators.actions:Operation",
+    row=Operation,
 )
 REFUSED: Table[Refused] = Table(
-    "A refused group",
-    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
-    row="seriatim.operations.bulk:Refused",
+    "A refused group", *json_only(queue="the queue's name", group="the group's key", why="the reason"), row=Refused
 )
 ACTED = acted_table("The result for many groups", OPERATION, REFUSED, GROUP)

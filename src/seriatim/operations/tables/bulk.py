@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.bulk_operations import BulkGroup, BulkOperation
+from seriatim.box.views.bulk_operations import BulkGroup, BulkOperation
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 BULK_OPERATIONS: Table[BulkOperation] = Table(
     "A bulk operation",
     Column("bulk_id", "operation", shown=lambda one: str(one.bulk_id)),
     Column("action"),
     Column("state", kind="str", meaning="`gathered` (it waits to be begun), `running`, `ended` or `cancelled`"),
-    Column("queues"),
-    Column("groups"),
-    Column("done"),
-    Column("refused"),
-    Column("changed"),
+    *columns("queues", "groups", "done", "refused", "changed"),
     Column("left", kind="int", meaning="how many groups have no result"),
     *json_only("at_once", "filter"),
-    Column("actor"),
-    Column("reason"),
+    *columns("actor", "reason"),
     *json_only("role"),
     Column("gathered_at", "gathered"),
     *json_only("begun_at", "moved_at"),
     Column("ended_at", "ended"),
     *json_only("cancelled_by", "cancelled_because"),
-    row="seriatim.box.views.bulk_operations:BulkOperation",
+    row=BulkOperation,
 )
 BULK_GROUPS: Table[BulkGroup] = Table(
     "A group of a bulk operation",
     *json_only("queue_id"),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("result", shown=lambda one: one.result or "left"),
     Column("why"),
     Column("operation_id", "log", shown=lambda one: None if one.operation_id is None else str(one.operation_id)),
-    row="seriatim.box.views.bulk_operations:BulkGroup",
+    row=BulkGroup,
 )

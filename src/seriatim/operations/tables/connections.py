@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.period import period_of
-from seriatim.operations.tables.table import Column, Table
-
-if TYPE_CHECKING:
-    from seriatim.box.views.connections import ConnectionView
+from seriatim.box.views.connections import ConnectionView
+from seriatim.operations.tables.table import Column, Table, columns
+from seriatim.pipeline.text.moment import period_of
 
 
 def _period(seconds: float | None) -> str:
@@ -18,13 +14,10 @@ def _period(seconds: float | None) -> str:
 CONNECTION: Table[ConnectionView] = Table(
     "A connection",
     Column("pid", "process", shown=lambda one: str(one.pid)),
-    Column("name"),
-    Column("role"),
-    Column("address"),
-    Column("state"),
+    *columns("name", "role", "address", "state"),
     Column("transaction_s", "transaction", shown=lambda one: _period(one.transaction_s)),
     Column("idle_s", "idle", shown=lambda one: _period(one.idle_s)),
     Column("locks"),
-    row="seriatim.box.views.connections:ConnectionView",
+    row=ConnectionView,
     nothing="no application is connected",
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.dead_letters import DeadLetter, Requeued
+from seriatim.box.operators.dead_letters import DeadLetter, Requeued
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 
 def _reason(letter: DeadLetter) -> str:
@@ -18,18 +14,16 @@ def _reason(letter: DeadLetter) -> str:
 DEAD_LETTERS: Table[DeadLetter] = Table(
     "A dead letter",
     Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     *json_only("type"),
-    Column("sequence"),
-    Column("ordinal"),
+    *columns("sequence", "ordinal"),
     Column("attempt", "attempts"),
     Column("reason", shown=_reason),
     *json_only("error"),
     Column("aside_at", "set aside", after="number"),
     *json_only("received_at"),
-    row="seriatim.box.operators.dead_letters:DeadLetter",
+    row=DeadLetter,
 )
 REQUEUED: Table[Requeued] = Table(
     "A dead letter that was put back",
@@ -37,5 +31,5 @@ REQUEUED: Table[Requeued] = Table(
     Column("letter", None, rows=DEAD_LETTERS),
     *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
     *json_only("warning"),
-    row="seriatim.box.operators.dead_letters:Requeued",
+    row=Requeued,
 )

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.dialogs import DialogView
+from seriatim.box.views.dialogs import DialogView
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 DIALOGS: Table[DialogView] = Table(
     "A side of a dialog",
-    Column("handle", value=lambda one: str(one.handle)),
+    Column("handle"),
     *json_only("state"),
     Column("state_name", "state"),
-    Column("conversation_id", None, value=lambda one: str(one.conversation_id)),
+    *json_only("conversation_id"),
     Column("service"),
     Column("to_services", "to", meaning="the service of the other side; of a monolog all services that receive it"),
     Column("contract", meaning="its contract"),
     *json_only("queue"),
-    Column("group_id", None, value=lambda one: str(one.group_id), meaning="its conversation group"),
+    *json_only(group_id="its conversation group"),
     *json_only(
         is_initiator="whether this side has begun the dialog",
         is_monolog="whether it is a monolog",
@@ -29,8 +25,7 @@ DIALOGS: Table[DialogView] = Table(
         send_sequence="the number of the next message that it sends",
         receive_sequence="the number of the next message that it receives",
     ),
-    Column("unread"),
-    Column("waiting"),
+    *columns("unread", "waiting"),
     *json_only(transmission_status="why the messages in `waiting` can't be delivered yet"),
     Column("began_at", "began", meaning="when it began"),
     *json_only(
@@ -40,12 +35,7 @@ DIALOGS: Table[DialogView] = Table(
         error_code="the code of its error, if any",
         error="the text of its error, if any",
     ),
-    Column(
-        "far_box",
-        None,
-        value=lambda one: None if one.far_box is None else str(one.far_box),
-        meaning="the box of the other side; null if it is this one, and so are the next five",
-    ),
+    *json_only(far_box="the box of the other side; null if it is this one, and so are the next five"),
     *json_only("link", "stream", "acknowledged", "last_contact", "unanswered_since", "suspended"),
-    row="seriatim.box.views.dialogs:DialogView",
+    row=DialogView,
 )

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table
+from seriatim.box.views.listing import ErrorCount
+from seriatim.operations.tables.table import Column, Table, columns
 from seriatim.operations.tables.texts import first_line
-
-if TYPE_CHECKING:
-    from seriatim.box.views.listing import ErrorCount
 
 #: What `--by error` prints.
 ERRORS: Table[ErrorCount] = Table(
     "A count of an error",
-    Column("count"),
-    Column("error"),
+    *columns("count", "error"),
     Column("example", shown=lambda one: None if one.example is None else first_line(one.example)),
     Column("last"),
-    row="seriatim.box.views.listing:ErrorCount",
+    row=ErrorCount,
 )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from seriatim.box.views.events import EventView, KindCount
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.events import EventView, KindCount
 
 
 def happened(*more: str) -> tuple[Column[Any], ...]:
@@ -25,12 +23,12 @@ def happened(*more: str) -> tuple[Column[Any], ...]:
 
 
 EVENTS: Table[EventView] = Table(
-    "An event", *json_only("event_id", "position"), *happened("recorded_at"), row="seriatim.box.views.events:EventView"
+    "An event", *json_only("event_id", "position"), *happened("recorded_at"), row=EventView
 )
 KIND_COUNTS: Table[KindCount] = Table(
     "A count of events",
     Column("kind", "event"),
     Column("events", "count"),
     *columns("groups", "first", "last"),
-    row="seriatim.box.views.events:KindCount",
+    row=KindCount,
 )

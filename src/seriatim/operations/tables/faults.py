@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.box.views.faults import FaultView
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 from seriatim.operations.tables.texts import first_line
-
-if TYPE_CHECKING:
-    from seriatim.operations.faults import FaultView
-
 
 FAULTS: Table[FaultView] = Table(
     "A fault",
     Column("fault_id", "fault", shown=lambda one: str(one.fault_id)),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("message_id", "message"),
     *json_only("type", "sequence", "ordinal"),
     Column("attempt"),
@@ -26,5 +20,5 @@ FAULTS: Table[FaultView] = Table(
     Column("at", after="fault"),
     *json_only("worker"),
     Column("retry_at", "again"),
-    row="seriatim.box.views.faults:FaultView",
+    row=FaultView,
 )

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
+from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.groups import GROUPS
 from seriatim.operations.tables.messages import MESSAGES
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.find import FoundMessage, SearchResult, Similar
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 FOUND_MESSAGES: Table[FoundMessage] = Table(
     "A found message",
     *cast("tuple[Column[FoundMessage], ...]", MESSAGES.columns),
     Column("matched", after="reason"),
-    row="seriatim.box.views.find:FoundMessage",
+    row=FoundMessage,
 )
 SIMILAR: Table[Similar] = Table(
     "A message or group that has a text in part",
     Column("matched"),
     Column("message_id", "message"),
-    Column("queue"),
-    Column("group"),
-    Column("at"),
-    row="seriatim.box.views.find:Similar",
+    *columns("queue", "group", "at"),
+    row=Similar,
 )
 FOUND: Table[SearchResult] = Table(
     "What a box knows of a text",
@@ -35,5 +31,5 @@ FOUND: Table[SearchResult] = Table(
     Column("faults", None, rows=FAULTS),
     *json_only("published", "keeps"),
     Column("similar", None, rows=SIMILAR, optional=True),
-    row="seriatim.box.views.find:SearchResult",
+    row=SearchResult,
 )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView
+from seriatim.box.views.groups import GroupView
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.pipeline.text.counted import numbers_text
 
 
 def _state(view: GroupView) -> str:
@@ -24,25 +21,19 @@ def holder_of(view: GroupView) -> str:
     return f"{name}{address} (database process {view.locked_by}{idle})"
 
 
-def _missing(view: GroupView) -> str | None:
-    first, last = view.next, view.hole_through
-    if last is None:
-        return None
-    return str(first) if first == last else f"{first}..{last}"
-
-
 GROUP: Table[GroupView] = Table(
     "A group",
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("state", shown=_state),
     Column("since"),
     *json_only("locked", "locked_by"),
     Column("next", "next number"),
-    text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
-    Column("arrived"),
-    Column("held"),
-    Column("queued"),
+    text_only(
+        "missing",
+        lambda one: numbers_text(one.next, one.hole_through),
+        "the missing numbers, from `next` through `hole_through`",
+    ),
+    *columns("arrived", "held", "queued"),
     *json_only("in_hand", "hole_since", "hole_through", "last_released", "ordinal", "incarnation"),
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
@@ -61,6 +52,6 @@ GROUP: Table[GroupView] = Table(
         "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, "
         "or its producer seems to have begun anew",
     ),
-    row="seriatim.box.views.groups:GroupView",
+    row=GroupView,
 )
 GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.instances import InstanceView
+from seriatim.box.views.instances import InstanceView
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 INSTANCES: Table[InstanceView] = Table(
     "An instance",
     Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),
-    Column("queue"),
-    Column("group"),
-    Column("status"),
-    Column("subscription"),
+    *columns("queue", "group", "status", "subscription"),
     *json_only("starts", "correlations"),
     Column("waiting"),
     *json_only("state", "version", "started_at"),
     Column("changed_at", "changed"),
-    row="seriatim.box.views.instances:InstanceView",
+    row=InstanceView,
 )

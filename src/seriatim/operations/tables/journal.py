@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.regions.journal.forgetting import Forgotten
-    from seriatim.regions.journal.operators import ActionResult, Recovery
-    from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
-    from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
-    from seriatim.regions.resubmitting import Resubmitted
+from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
+from seriatim.regions.journal.forgetting import Forgotten
+from seriatim.regions.journal.operators import ActionResult, Recovery
+from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
+from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+from seriatim.regions.resubmitting import Resubmitted
 
 
 def _numbers(one: EntryView) -> str:
@@ -20,10 +16,7 @@ def _numbers(one: EntryView) -> str:
 
 SESSIONS: Table[SessionView] = Table(
     "A session of two regions",
-    Column("name"),
-    Column("queue"),
-    Column("session"),
-    Column("state"),
+    *columns("name", "queue", "session", "state"),
     Column("done_through", "done through"),
     *json_only("sent_through"),
     Column("next_number", "next"),
@@ -31,14 +24,14 @@ SESSIONS: Table[SessionView] = Table(
     Column("waits_for", "waits for", optional=True),
     Column("region", optional=True),
     Column("lease_until", "lease until", optional=True),
-    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    if_any("attempts"),
     Column("fault", "error", optional=True),
     *json_only("version"),
-    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
-    Column("conflicts", optional=True, shown=lambda one: one.conflicts or None),
+    if_any("take_overs", "take-overs"),
+    if_any("conflicts"),
     *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
-    row="seriatim.regions.journal.views:SessionView",
+    row=SessionView,
     nothing="there are no sessions",
 )
 ENTRIES: Table[EntryView] = Table(
@@ -47,34 +40,29 @@ ENTRIES: Table[EntryView] = Table(
     Column("number", shown=_numbers),
     Column("state"),
     Column("message_id", "message"),
-    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    if_any("attempts"),
     Column("due_at", "due", optional=True),
     Column("fault", "error", optional=True),
     Column("changed_at", "since"),
-    row="seriatim.regions.journal.views:EntryView",
+    row=EntryView,
     nothing="no number of it is noted",
 )
 LOGGED: Table[LogEntry] = Table(
     "What an operator did in a journal",
-    Column("at"),
-    Column("actor"),
-    Column("action"),
-    Column("name"),
+    *columns("at", "actor", "action", "name"),
     Column("queue", optional=True),
     Column("session", optional=True),
-    Column("reason"),
-    Column("detail"),
-    row="seriatim.regions.journal.views:LogEntry",
+    *columns("reason", "detail"),
+    row=LogEntry,
     nothing="no operator has done anything",
 )
 REGIONS: Table[RegionView] = Table(
     "What a journal knows of a region",
-    Column("region"),
-    Column("incarnation"),
+    *columns("region", "incarnation"),
     Column("outbox_since", "nothing older in its outbox"),
     Column("queue_since", "nothing older to come"),
     Column("reported_at", "reported"),
-    row="seriatim.regions.journal.views:RegionView",
+    row=RegionView,
     nothing="no region has reported",
 )
 PIPELINES: Table[PipelineView] = Table(
@@ -85,34 +73,30 @@ PIPELINES: Table[PipelineView] = Table(
     Column("held_since", "since", optional=True),
     Column("lease_until", "lease until", optional=True),
     *json_only("is_over"),
-    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
+    if_any("take_overs", "take-overs"),
     *json_only("version"),
-    row="seriatim.regions.journal.pipelines:PipelineView",
+    row=PipelineView,
     nothing="no pipeline has run with claims: journal",
 )
 DELIVERED: Table[DeliveredView] = Table(
     "How far a group of a pipeline is delivered",
-    Column("destination"),
-    Column("group"),
-    Column("through"),
+    *columns("destination", "group", "through"),
     Column("delivered_at", "delivered"),
-    row="seriatim.regions.journal.pipelines:DeliveredView",
+    row=DeliveredView,
     nothing="nothing is delivered",
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",
-    Column("session"),
-    Column("action"),
+    *columns("session", "action"),
     Column("done_through", "done through"),
-    Column("state"),
-    Column("detail"),
+    *columns("state", "detail"),
     *json_only("skipped_from", "skipped_through", "message_ids"),
-    row="seriatim.regions.journal.operators:ActionResult",
+    row=ActionResult,
 )
 RESUBMITTED: Table[Resubmitted] = Table(
     "A dead letter of two regions that was published again",
     *json_only("message_id", "new_id", "queue", "session", "number", "regions", "left"),
-    row="seriatim.regions.resubmitting:Resubmitted",
+    row=Resubmitted,
 )
 RECOVERY: Table[Recovery] = Table(
     "What a recovery did",
@@ -120,11 +104,8 @@ RECOVERY: Table[Recovery] = Table(
     Column("stopped", "claims ended"),
     Column("raised", "sessions raised"),
     Column("asked", "boxes asked", shown=lambda one: ", ".join(one.asked) or None),
-    row="seriatim.regions.journal.operators:Recovery",
+    row=Recovery,
 )
 FORGOTTEN: Table[Forgotten] = Table(
-    "What a journal forgot",
-    Column("sessions"),
-    Column("numbers", "ids of numbers"),
-    row="seriatim.regions.journal.forgetting:Forgotten",
+    "What a journal forgot", Column("sessions"), Column("numbers", "ids of numbers"), row=Forgotten
 )

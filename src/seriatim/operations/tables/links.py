@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.links.transmission import LinkExchange
+from seriatim.box.views.links import LinkView, StreamView
 from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.links.transmission import LinkExchange
-    from seriatim.box.views.links import LinkView, StreamView
 
 LINKS: Table[LinkView] = Table(
     "A link",
-    *columns("link", "state"),
-    Column("box", value=lambda one: None if one.box is None else str(one.box)),
+    *columns("link", "state", "box"),
     *json_only("role", "public_key", "has_address", "queues", "traces"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),
@@ -28,7 +23,7 @@ LINKS: Table[LinkView] = Table(
     Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
     Column("older_at", "refused an older one", optional=True),
     *json_only("refused", "refused_at"),
-    row="seriatim.box.views.links:LinkView",
+    row=LinkView,
     nothing="there are no links",
 )
 STREAMS: Table[StreamView] = Table(
@@ -42,7 +37,7 @@ STREAMS: Table[StreamView] = Table(
     Column("next_try_at", "next try", optional=True),
     Column("last_error", "waits because", optional=True),
     Column("last_used"),
-    row="seriatim.box.views.links:StreamView",
+    row=StreamView,
     nothing="there are no streams",
 )
 EXCHANGES: Table[LinkExchange] = Table(
@@ -50,6 +45,6 @@ EXCHANGES: Table[LinkExchange] = Table(
     *columns("link", "sent", "acknowledged", "received"),
     *json_only("more"),
     Column("error", optional=True),
-    row="seriatim.box.links.transmission:LinkExchange",
+    row=LinkExchange,
     nothing="this box has no link with an address",
 )

@@ -17,12 +17,13 @@ _PLAIN = re.compile(r"(its|the \w+'s) \w+")
 
 def row_class(table: Table[Any]) -> Any:
     """The class of the rows of a table; None if they are plain mappings."""
-    return pkgutil.resolve_name(table.row) if table.row else None
+    return pkgutil.resolve_name(table.row) if isinstance(table.row, str) else table.row
 
 
 def documented(table: Table[Any]) -> tuple[str, dict[str, str]]:
     """What the docstring of the class of its rows says of it, and of each field."""
-    return _documented(table.row) if table.row else ("", {})
+    kind = row_class(table)
+    return ("", {}) if kind is None else _documented(kind)
 
 
 def meanings(table: Table[Any], columns: Iterable[Column[Any]] | None = None) -> list[tuple[str, str]]:
@@ -37,8 +38,7 @@ def meanings(table: Table[Any], columns: Iterable[Column[Any]] | None = None) ->
 
 
 @cache
-def _documented(row: str) -> tuple[str, dict[str, str]]:
-    kind = pkgutil.resolve_name(row)
+def _documented(kind: type) -> tuple[str, dict[str, str]]:
     about, _, fields = (inspect.getdoc(kind) or "").partition("\n\nArgs:\n")
     found: dict[str, str] = {}
     name = ""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.message_places import Placed, Stored
-    from seriatim.operations.set_aside import PutBack, SetAside
-    from seriatim.pipeline.types.message import Part
+from seriatim.box.operators.set_aside import PutBack, SetAside
+from seriatim.box.views.message_places import Placed, Stored
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.pipeline.types.message import Part
 
 
 def ticket_text(location: str, epoch: int, number: int) -> str:
@@ -24,8 +20,7 @@ MESSAGES: Table[Placed] = Table(
     text_only(
         "ticket", lambda one: ticket_text(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
     ),
-    Column("queue"),
-    Column("group"),
+    *columns("queue", "group"),
     Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
     Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
     Column("sequence"),
@@ -33,11 +28,9 @@ MESSAGES: Table[Placed] = Table(
     *json_only("body_bytes"),
     Column("parts", shown=lambda one: one.parts or None),
     *json_only("id_space", "error", "postponed", "postponed_until"),
-    row="seriatim.box.views.message_places:Placed",
+    row=Placed,
 )
-_PART: Table[Part] = Table(
-    "A part of a message", *json_only("name", "content_type", "body"), row="seriatim.pipeline.types.message:Part"
-)
+_PART: Table[Part] = Table("A part of a message", *json_only("name", "content_type", "body"), row=Part)
 MESSAGE: Table[Stored] = Table(
     "A message",
     Column("message_id", None, meaning="its id"),
@@ -56,20 +49,17 @@ MESSAGE: Table[Stored] = Table(
     Column("parts", None, rows=_PART, meaning="its parts"),
     Column("id_space", None, meaning="the id space of its publisher's role; empty: the owner's"),
     Column("places", None, rows=MESSAGES, meaning="the queues that have it"),
-    row="seriatim.box.views.message_places:Stored",
+    row=Stored,
 )
 SET_ASIDE: Table[SetAside] = Table(
     "A message that was set aside",
     Column("message_id", "message"),
-    Column("type"),
-    Column("queue"),
-    Column("group"),
+    *columns("type", "queue", "group"),
     Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
-    Column("sequence"),
-    Column("reason"),
+    *columns("sequence", "reason"),
     Column("since", after="status"),
     *json_only("received_at", "entry_id", "arrival_id", "position"),
-    row="seriatim.box.operators.set_aside:SetAside",
+    row=SetAside,
 )
 PUT_BACK: Table[PutBack] = Table(
     "A message that was put back",
@@ -77,5 +67,5 @@ PUT_BACK: Table[PutBack] = Table(
     Column("message", None, rows=SET_ASIDE),
     *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
     *json_only("status"),
-    row="seriatim.box.operators.set_aside:PutBack",
+    row=PutBack,
 )

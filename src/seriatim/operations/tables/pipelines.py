@@ -10,14 +10,14 @@ from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.operators.held_groups import missing_numbers
-from seriatim.operations.period import period_of
+from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
 from seriatim.operations.tables.events import happened
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
+from seriatim.pipeline.text.moment import period_of
 
 if TYPE_CHECKING:
-    from seriatim.operations.log_entries import LogEntry
     from seriatim.operations.pipelines.events import GroupEvent
     from seriatim.operations.pipelines.groups import Group, Operation
     from seriatim.operations.pipelines.pipelines import DestinationCounts, NextTicket, PipelineCounts
@@ -78,7 +78,7 @@ LOGGED: Table[LogEntry] = Table(
     *json_only("operation_id"),
     *columns("actor", "action", "queue", "group", "result", "reason"),
     *json_only("details", "batch", "role"),
-    row="seriatim.operations.log_entries:LogEntry",
+    row=LogEntry,
     nothing="no operator has done anything yet",
 )
 EVENTS: Table[GroupEvent] = Table(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.period import period_of
+from seriatim.box.definitions.queue_settings import QueueSettings
+from seriatim.box.views.queue_counts import QueueCounts
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
 from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.definitions.queue_settings import QueueSettings
-    from seriatim.box.views.queue_counts import QueueCounts
+from seriatim.pipeline.text.moment import period_of
 
 
 def _stopped(counts: QueueCounts) -> str:
@@ -21,7 +17,7 @@ def _stopped(counts: QueueCounts) -> str:
 SETTINGS: Table[QueueSettings] = Table(
     "The settings of a queue",
     *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
-    row="seriatim.box.definitions.queue_settings:QueueSettings",
+    row=QueueSettings,
 )
 COUNTS: Table[QueueCounts] = Table(
     "The counts of a queue",
@@ -40,6 +36,6 @@ COUNTS: Table[QueueCounts] = Table(
     *json_only("standing_holes", "faulted", "is_idle", "void"),
     Column("open_places", after="waiting groups", optional=True),
     Column("oldest_open", after="open places", optional=True),
-    row="seriatim.box.views.queue_counts:QueueCounts",
+    row=QueueCounts,
     nothing="there are no queues",
 )

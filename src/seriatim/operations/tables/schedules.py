@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.schedules import ScheduleView
+from seriatim.box.views.schedules import ScheduleView
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 SCHEDULES: Table[ScheduleView] = Table(
     "A schedule",
-    Column("schedule"),
-    Column("state"),
-    Column("cron"),
+    *columns("schedule", "state", "cron"),
     Column("timezone", "time zone"),
     *json_only("type", "catch_up"),
     Column("next_at", "next"),
@@ -25,6 +19,6 @@ SCHEDULES: Table[ScheduleView] = Table(
     Column("error", optional=True),
     *json_only("paused_at"),
     Column("paused_by", optional=True),
-    row="seriatim.box.views.schedules:ScheduleView",
+    row=ScheduleView,
     nothing="there are no schedules",
 )

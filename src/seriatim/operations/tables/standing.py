@@ -2,48 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.group_standing import Head, Processed, Standing
+from seriatim.box.views.open_places import OnWay, OpenPlace
+from seriatim.box.views.operations_done import Logged
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.groups import GROUP
-from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.operations.groups import Head, Logged, OnWay, OpenPlace, Processed, Standing
+from seriatim.operations.tables.table import Column, Table, columns, json_only
 
 _HEAD: Table[Head] = Table(
     "A message at the head of a group",
     *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),
     *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped", "given"),
-    row="seriatim.box.views.group_standing:Head",
+    row=Head,
 )
 _PROCESSED: Table[Processed] = Table(
-    "The last processed message of a group",
-    *json_only("ordinal", "sequence", "at", "by", "is_kept"),
-    row="seriatim.box.views.group_standing:Processed",
+    "The last processed message of a group", *json_only("ordinal", "sequence", "at", "by", "is_kept"), row=Processed
 )
 LOG: Table[Logged] = Table(
     "An entry of the operator log",
     Column("operation_id", "operation"),
-    Column("at"),
-    Column("actor"),
-    Column("action"),
+    *columns("at", "actor", "action"),
     *json_only("queue", "group"),
     Column("reason"),
     *json_only("details"),
     Column("role", after="actor"),
-    row="seriatim.box.views.operations_done:Logged",
+    row=Logged,
 )
 _ON_WAY: Table[OnWay] = Table(
     "A message on the way to a gate",
     *json_only("message_id", "type", "queue", "group", "why", "since", "until", "error", "helps"),
-    row="seriatim.box.views.open_places:OnWay",
+    row=OnWay,
 )
 _PLACE: Table[OpenPlace] = Table(
     "The first open place of a gate's group",
     *json_only("number", "since", "messages"),
     Column("waits_for", None, rows=_ON_WAY),
-    row="seriatim.box.views.open_places:OpenPlace",
+    row=OpenPlace,
 )
 STANDING: Table[Standing] = Table(
     "The diagnosis of a group",
@@ -57,5 +51,5 @@ STANDING: Table[Standing] = Table(
     Column("events", None, rows=EVENTS),
     Column("place", None, rows=_PLACE, optional=True),
     Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
-    row="seriatim.box.views.group_standing:Standing",
+    row=Standing,
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.views.trace import Step
 from seriatim.operations.tables.table import Column, Table, json_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.trace import Step
 
 STEPS: Table[Step] = Table(
     "A step of a trace",
@@ -17,6 +13,6 @@ STEPS: Table[Step] = Table(
     Column("message_id", "message", after="step"),
     *json_only("queue", "group"),
     Column("link", after="at", optional=True),
-    row="seriatim.box.views.trace:Step",
+    row=Step,
     nothing=None,
 )

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from seriatim.box.definitions.definition import BoxSubscription
 from seriatim.operations.tables.table import Column, Table
-
-if TYPE_CHECKING:
-    from seriatim.box.definitions.definition import BoxSubscription
 
 SUBSCRIPTIONS: Table[BoxSubscription] = Table(
     "A subscription",
@@ -27,6 +23,6 @@ SUBSCRIPTIONS: Table[BoxSubscription] = Table(
         optional=True,
         meaning="the message types that are granted to the role now",
     ),
-    row="seriatim.box.definitions.definition:BoxSubscription",
+    row=BoxSubscription,
     nothing="there are no subscriptions",
 )

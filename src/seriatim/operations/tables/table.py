@@ -12,6 +12,9 @@ from datetime import datetime
 from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Generic, Self, TypeVar, cast
+from uuid import UUID
+
+from seriatim.pipeline.text.moment import local
 
 _Row = TypeVar("_Row")
 #: What is said in place of a table that has no rows.
@@ -87,9 +90,9 @@ def columns(*names: str) -> tuple[Column[Any], ...]:
     return tuple(Column(name) for name in names)
 
 
-def if_any(name: str) -> Column[Any]:
+def if_any(name: str, heading: str | EllipsisType = ...) -> Column[Any]:
     """A count that people see only where it isn't 0."""
-    return Column(name, optional=True, shown=lambda one: getattr(one, name) or None)
+    return Column(name, heading, optional=True, shown=lambda one: getattr(one, name) or None)
 
 
 def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
@@ -108,7 +111,7 @@ class Table(Generic[_Row]):
     Args:
         title: the name of a row, for the reference.
         columns: its columns, in the order of JSON.
-        row: the class of its rows, as ``module:name``; the class isn't imported for it.
+        row: the class of its rows; as ``module:name`` where its module is slow to import. None: they are plain mappings.
         nothing: the text for people if there are no rows; None: the headings.
         more: the further names of JSON objects: the rows are mappings, and printed whole.
         base: the table that it extends.
@@ -118,7 +121,7 @@ class Table(Generic[_Row]):
         self,
         title: str,
         *columns: Column[_Row],
-        row: str = "",
+        row: type[_Row] | str | None = None,
         nothing: str | None = _NOTHING,
         more: str = "",
         base: Table[_Row] | None = None,
@@ -133,7 +136,8 @@ class Table(Generic[_Row]):
 
     def is_of(self, row: object) -> bool:
         """Whether a row has the class of its rows."""
-        return self.row == f"{type(row).__module__}:{type(row).__qualname__}"
+        kind = type(row)
+        return self.row in (kind, f"{kind.__module__}:{kind.__qualname__}")
 
     def shown_for(self, rows: Sequence[_Row]) -> Self:
         """The same table without the optional columns that have no value in any of these rows."""
@@ -214,7 +218,7 @@ def shown_value(value: object) -> str:
         case int():
             return f"{value:,}"
         case datetime():
-            return value.astimezone().isoformat(" ", "seconds")
+            return local(value)
         case list() | tuple():
             return ", ".join(map(str, value))
     return str(value)
@@ -224,7 +228,7 @@ def _written(value: object) -> object:
     match value:
         case datetime():
             return value.isoformat()
-        case Decimal():
+        case Decimal() | UUID():
             return str(value)
         case bytes():
             try:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from seriatim.operations.period import period_of
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
-
-if TYPE_CHECKING:
-    from seriatim.box.views.workers import WorkerView, WorkView
+from seriatim.box.views.workers import WorkerView, WorkView
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.pipeline.text.moment import local, period_of
 
 
 def ago(seconds: float) -> str:
@@ -27,20 +23,15 @@ def longest(worker: WorkerView) -> str | None:
     ]
     if one.attempt is not None and one.attempt > 1:
         told.append(f"attempt {one.attempt}")
-    return (
-        f"{', '.join(part for part in told if part)} since {one.since.astimezone().isoformat(' ', 'seconds')}".strip()
-    )
+    return f"{', '.join(part for part in told if part)} since {local(one.since)}".strip()
 
 
 WORK: Table[WorkView] = Table(
-    "A message in a worker's hand",
-    *json_only("group", "message_id", "attempt", "since"),
-    row="seriatim.box.views.workers:WorkView",
+    "A message in a worker's hand", *json_only("group", "message_id", "attempt", "since"), row=WorkView
 )
 WORKER: Table[WorkerView] = Table(
     "A worker",
-    Column("queue"),
-    Column("host"),
+    *columns("queue", "host"),
     Column("pid", shown=lambda one: str(one.pid)),
     *json_only("name", "role", "is_reader", "mode"),
     Column("started_at", "since"),
@@ -53,6 +44,6 @@ WORKER: Table[WorkerView] = Table(
     Column("busy", "in hand"),
     Column("in_hand", None, rows=WORK),
     text_only("longest", longest, "what it has had in hand for longest"),
-    row="seriatim.box.views.workers:WorkerView",
+    row=WorkerView,
     nothing="no process works on a queue",
 )

@@ -1,4 +1,4 @@
-"""`counted`: a number with its noun, in the right number."""
+"""Numbers in words: a number with its noun, and a run of numbers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from __future__ import annotations
 def counted(number: int, noun: str, plural: str | None = None) -> str:
     """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``."""
     return f"{number:,} {noun if number == 1 else plural or plural_of(noun)}"
+
+
+def numbers_text(first: int | None, last: int | None) -> str | None:
+    """A run of numbers: ``7``, ``7..9``; None: there is none."""
+    if last is None:
+        return None
+    return str(first) if first == last else f"{first}..{last}"
 
 
 def plural_of(noun: str) -> str:

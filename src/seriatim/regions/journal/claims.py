@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from uuid import uuid4
@@ -12,9 +12,8 @@ import numpy as np
 from seriatim.errors import LeaseLost, UsageError
 from seriatim.kernel.regions import claims as rules
 from seriatim.kernel.regions.claims import EntryState, JournalAnswer, Known, SessionState
-from seriatim.kernel.values.columns import Ints
-from seriatim.kernel.values.time import NEVER
-from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
+from seriatim.kernel.values.time import NEVER, micros
+from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, ints, lock, or_never
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Claim, ClaimAnswer, Token, WantedMessage
 
@@ -121,7 +120,7 @@ class _Request:
         for at, row in zip(self.of, self.rows, strict=True):
             is_asked[at] |= row.number == following[at] and self.known(row) != Known.OTHER
         lost = rules.lost(
-            _ints(own.state for own in self.sessions), _ints(_or_never(own.lease_until) for own in self.sessions),
+            ints(own.state for own in self.sessions), ints(or_never(own.lease_until) for own in self.sessions),
             asked=np.array(is_asked, np.bool_), now=self.locked.now,
         )  # fmt: skip
         for session, number, is_lost in zip(self.sessions, following, lost.tolist(), strict=True):
@@ -164,10 +163,10 @@ class _Request:
         ]
         skips = rules.holes_to_skip(
             rules.Holes(
-                _ints(session.state for session, _ in holes), _ints(_or_never(session.lease_until) for session, _ in holes),
-                _ints(session.done_through for session, _ in holes), _ints(rules_.increment for _ in holes),
-                _ints(number for _, number in holes), np.array(known, np.bool_),
-                _ints(_or_never(session.hole_since) for session, _ in holes), _ints(rules_.hole_timeout for _ in holes),
+                ints(session.state for session, _ in holes), ints(or_never(session.lease_until) for session, _ in holes),
+                ints(session.done_through for session, _ in holes), ints(rules_.increment for _ in holes),
+                ints(number for _, number in holes), np.array(known, np.bool_),
+                ints(or_never(session.hole_since) for session, _ in holes), ints(rules_.hole_timeout for _ in holes),
             ),
             now,
         )  # fmt: skip
@@ -188,15 +187,15 @@ class _Request:
         return rules.claimed(
             rules.Sessions(
                 np.full(size, of_rules.start, np.int64), np.full(size, of_rules.increment, np.int64),
-                _ints(session.done_through for session in sessions), _ints(session.state for session in sessions),
-                _ints(_or_never(session.lease_until) for session in sessions),
-                _ints(_or_never(session.forgotten_before) for session in sessions),
+                ints(session.done_through for session in sessions), ints(session.state for session in sessions),
+                ints(or_never(session.lease_until) for session in sessions),
+                ints(or_never(session.forgotten_before) for session in sessions),
             ),
             rules.ClaimRequests(
-                _ints(self.of), _ints(row.number for row in self.rows), _ints(self.known(row) for row in self.rows),
-                _ints(-1 if entry is None else entry.state for entry in entries),
-                _ints(NEVER if entry is None else _or_never(entry.due_at) for entry in entries),
-                _ints(self.locked.now - row.age for row in self.rows),
+                ints(self.of), ints(row.number for row in self.rows), ints(self.known(row) for row in self.rows),
+                ints(-1 if entry is None else entry.state for entry in entries),
+                ints(NEVER if entry is None else or_never(entry.due_at) for entry in entries),
+                ints(self.locked.now - row.age for row in self.rows),
             ),
             self.locked.now, most,
         )  # fmt: skip
@@ -235,18 +234,8 @@ class _Grants:
             before = locked.entries.get(message.session, {}).get(message.number)
             attempts = 0 if before is None else before.attempts
             state = EntryState.KNOWN if before is None else before.state
-            locked.note(
-                Entry(
-                    message.session,
-                    message.number,
-                    message.number,
-                    state,
-                    message.message_id,
-                    message.digest,
-                    attempts,
-                    due_at=None,
-                )
-            )
+            place = message.session, message.number, message.number
+            locked.note(Entry(*place, state, message.message_id, message.digest, attempts))
         session.take_overs += session.state == SessionState.WORKING
         session.state, session.claim, session.region = SessionState.WORKING, str(uuid4()), self.region
         session.version = max(session.version, locked.claim_floor) + 1
@@ -274,15 +263,12 @@ def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
     """Note as over the numbers that the asking region's box knows to be over."""
     sessions = [locked.sessions[key] for key in sorted(locked.sessions)]
     done = rules.raised(
-        _ints(session.done_through for session in sessions), _ints(known[session.session] for session in sessions)
+        ints(session.done_through for session in sessions), ints(known[session.session] for session in sessions)
     ).tolist()
     for session, through in zip(sessions, done, strict=True):
         if through > session.done_through:
-            session.done_through, session.sent_through, session.hole_since = (
-                through,
-                max(through, session.sent_through),
-                None,
-            )
+            session.done_through, session.hole_since = through, None
+            session.sent_through = max(through, session.sent_through)
             locked.change(session)
 
 
@@ -318,17 +304,15 @@ def give_back(statements: JournalStatements, held: Sequence[Claim]) -> None:
 
 
 def fail(
-    statements: JournalStatements, held: Claim, number: int, reason: str, *, passes: bool, retry_after: int | None = None,
-    most: int | None = None, goes_on: bool | None = None,
+    statements: JournalStatements, held: Claim, number: int, reason: str, *, passes: bool = True,
+    retry_after: float | str | None = None, most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
-    """Note that the handler failed on a number; the claim ends."""
-    locked = lock(statements, held.name, held.queue, [held.session])
-    session = locked.sessions.get(held.session)
-    if session is None or not _holds(locked, session, held, number):
-        raise _lost(held)
+    """Note that a handler failed, after its transaction was rolled back. The claim ends."""
+    text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
+    locked, session = _held(statements, held, number)
     entry = _failed(
-        locked, session, number, reason, passes=passes,
-        due=locked.now + (locked.rules.retry_after if retry_after is None else retry_after), most=most, goes_on=goes_on,
+        locked, session, number, text, passes=passes,
+        due=locked.now + (locked.rules.retry_after if retry_after is None else micros(retry_after)), most=most, goes_on=goes_on,
     )  # fmt: skip
     if entry == EntryState.PENDING:
         _stop(locked, session)
@@ -336,14 +320,12 @@ def fail(
     return entry
 
 
-def postpone(statements: JournalStatements, held: Claim, number: int, delay: int) -> None:
-    """Have a number handed out again after a delay, in either region; the claim ends, and no attempt is counted."""
-    locked = lock(statements, held.name, held.queue, [held.session])
-    session = locked.sessions.get(held.session)
-    if session is None or not _holds(locked, session, held, number):
-        raise _lost(held)
-    before = locked.entries.get(held.session, {}).get(number) or Entry(held.session, number, number, EntryState.KNOWN)
-    locked.note(replace(before, state=EntryState.PENDING, due_at=locked.now + delay))
+def postpone(statements: JournalStatements, held: Claim, number: int, delay: float | str) -> None:
+    """Have a message handed out again after a delay, in either region; the claim ends, and no attempt is counted."""
+    locked, session = _held(statements, held, number)
+    locked.note(
+        replace(locked.known(held.session, number), state=EntryState.PENDING, due_at=locked.now + micros(delay))
+    )
     _stop(locked, session)
     locked.write(ends=True)
 
@@ -353,13 +335,12 @@ def _failed(
     most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
     """Note that an attempt of a number has failed; after the last one the session is suspended or goes on."""
-    before = locked.entries.get(session.session, {}).get(number)
-    before = before or Entry(session.session, number, number, EntryState.KNOWN)
+    before = locked.known(session.session, number)
     attempts, of = before.attempts + 1, locked.rules
     entry, state = (
         int(column[0])
         for column in rules.failed(
-            _ints([attempts]), _ints([of.attempts if most is None else min(most, of.attempts)]),
+            ints([attempts]), ints([of.attempts if most is None else min(most, of.attempts)]),
             passes=np.array([passes]), goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
         )
     )  # fmt: skip
@@ -377,18 +358,24 @@ def _failed(
 
 
 def _stop(locked: LockedSessions, session: Session, state: int = SessionState.IDLE) -> None:
-    session.state, session.claim, session.region, session.lease_until = state, None, None, None
+    session.stop(state)
     session.used_at = locked.now
     locked.change(session)
 
 
-def _holds(locked: LockedSessions, session: Session, held: Claim, number: int) -> bool:
+def _held(statements: JournalStatements, held: Claim, number: int) -> tuple[LockedSessions, Session]:
+    """Lock the session of a claim that still has this number."""
+    locked = lock(statements, held.name, held.queue, [held.session])
+    if (session := locked.sessions.get(held.session)) is None:
+        raise _lost(held)
     holders = rules.Holders(
-        _ints([session.state]), _ints([session.done_through]), _ints([locked.rules.increment]),
+        ints([session.state]), ints([session.done_through]), ints([locked.rules.increment]),
         np.array([session.claim == held.id]), np.array([session.version == held.token.version]),
-        _ints([number]), _ints([number]),
+        ints([number]), ints([number]),
     )  # fmt: skip
-    return bool(rules.completes(holders)[0])
+    if not rules.completes(holders)[0]:
+        raise _lost(held)
+    return locked, session
 
 
 def _columns(held: Sequence[Claim]) -> dict[str, list[str] | list[int]]:
@@ -410,11 +397,3 @@ def _lost(held: Claim) -> LeaseLost:
 
 def _place(held: Claim) -> str:
     return f"session {held.session!r} of queue {held.queue!r}"
-
-
-def _ints(values: Iterable[int]) -> Ints:
-    return np.array([int(value) for value in values], np.int64)
-
-
-def _or_never(value: int | None) -> int:
-    return NEVER if value is None else value

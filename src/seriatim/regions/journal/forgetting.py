@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
-from seriatim.kernel.values.time import NEVER
+from seriatim.kernel.values.time import NEVER, micros
 from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements
 
@@ -37,12 +37,12 @@ def others_outbox(statements: JournalStatements, name: str, region: str) -> int 
 
 
 def report(
-    statements: JournalStatements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
+    statements: JournalStatements, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float,
     others: int | None,
 ) -> bool:  # fmt: skip
-    """Note the oldest messages that a region still has."""
+    """Note how old the oldest message is that a region still has."""
     done = statements.do(
-        "report", name=name, region=region, incarnation=incarnation, outbox_age=outbox_age, queue_age=queue_age,
+        "report", name=name, region=region, incarnation=incarnation, outbox_age=micros(outbox_age), queue_age=micros(queue_age),
         others=NEVER if others is None else others,
     )  # fmt: skip
     return done == 1

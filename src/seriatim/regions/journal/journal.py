@@ -11,8 +11,6 @@ from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
-from seriatim.kernel.regions.claims import EntryState
-from seriatim.kernel.regions.votes import Vote
 from seriatim.kernel.values.time import micros
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
 from seriatim.regions.journal import schema as _schema
@@ -27,10 +25,7 @@ from seriatim.regions.journal.values import (
     Claim,
     ClaimAnswer,
     KnownByBox,
-    Numbered,
     QueueRules,
-    Reservation,
-    VoteAnswer,
     WantedMessage,
 )
 from seriatim.regions.journal.views import JournalLogFilter, LogEntry, SessionFilter, SessionView
@@ -214,72 +209,26 @@ class Journal:
             yield JournalTransaction(connection, statements, patience)
             connection.patience = patience
 
-    def fail(
-        self, claim: Claim, number: int, reason: str, *, passes: bool = True, retry_after: float | str | None = None,
-        most: int | None = None, goes_on: bool | None = None,
-    ) -> EntryState:  # fmt: skip
-        """Note that a handler failed, after its transaction was rolled back. The claim ends."""
-        after = None if retry_after is None else micros(retry_after)
-        text = reason.replace("\0", "�").encode("utf-8", "replace").decode()
-        return self._again(
-            lambda one: claims.fail(
-                one, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
-            )
-        )
-
-    def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
-        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim
-        ends.
-        """
-        self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
+    fail = _call(claims.fail)
+    postpone = _call(claims.postpone)
 
     # ---- votes
 
-    def vote(
-        self, name: str, queue: str, messages: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
-    ) -> list[VoteAnswer]:
-        """Vote on the numbers of messages; all numbers of a session are taken, or none."""
-        return self._again(lambda one: votes.vote(one, name, queue, messages, counted or {}))
-
-    def bar(
-        self,
-        name: str,
-        queue: str,
-        messages: Sequence[Numbered],
-        *,
-        age: float,
-        counted: Mapping[str, int] | None = None,
-    ) -> list[Vote]:
-        """Bar messages from their numbers, so that a refused sender may give them others. Only for numbers for which the sender counts the
-        vote of one box and the other box has refused: no other message can then have the votes of both.
-        """
-        return self._again(lambda one: votes.bar(one, name, queue, messages, counted or {}, micros(age)))
-
+    vote = _call(votes.vote)
+    bar = _call(votes.bar)
     through = _call(votes.through_of)
     done_through = _call(votes.done_of)
     holders = _call(votes.holders_of)
     numbers_of = _call(votes.numbers_of)
     known_sessions = _call(views.known_sessions)
-
-    def reserve(
-        self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
-    ) -> dict[str, list[Reservation]]:
-        """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void."""
-        return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
-
+    reserve = _call(votes.reserve)
     confirm = _call(votes.confirm)
     fence = _call(votes.fence)
 
     # ---- forgetting
 
     others_outbox = _call(forgetting.others_outbox)
-
-    def report(
-        self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
-    ) -> bool:
-        """Note how old the oldest message is that a region still has."""
-        ages = {"outbox_age": micros(outbox_age), "queue_age": micros(queue_age)}
-        return self._again(lambda one: forgetting.report(one, name, region, incarnation, others=others, **ages))
+    report = _call(forgetting.report)
 
     def purge(
         self, name: str, forget_after: float | str, *, without: str | None = None, actor: str = "", reason: str = ""

@@ -60,6 +60,10 @@ class Session:
     conflicts: int
     used_at: int
 
+    def stop(self, state: int) -> None:
+        """End its claim, if it has one."""
+        self.state, self.claim, self.region, self.lease_until = state, None, None, None
+
 
 #: The fields of a session in a row with more columns.
 _of_session = attrgetter(*(field.name for field in fields(Session)))
@@ -116,6 +120,11 @@ class LockedSessions:
             return exact
         return next((entry for entry in ours.values() if entry.first_number <= number <= entry.number), None)
 
+    def known(self, session: str, number: int) -> Entry:
+        """Return the entry of a number by itself; a new one, if it has none."""
+        exact = self.entries.get(session, {}).get(number)
+        return exact or Entry(session, number, number, EntryState.KNOWN)
+
     def next_number(self, session: Session) -> int:
         return session.done_through + self.rules.increment
 
@@ -123,15 +132,15 @@ class LockedSessions:
         """End expired reservations, and raise `done_through` where single numbers after it are over."""
         ours = list(sessions)
         rows = [(at, entry) for at, session in enumerate(ours) for entry in self.open_entries(session)]
-        states = _column(entry.state for _, entry in rows)
-        ends = claims.reservations_over(states, _column(_or_never(entry.due_at) for _, entry in rows), self.now)
+        states = ints(entry.state for _, entry in rows)
+        ends = claims.reservations_over(states, ints(or_never(entry.due_at) for _, entry in rows), self.now)
         for (_, entry), ended in zip(rows, ends.tolist(), strict=True):
             if ended:
                 self.note(replace(entry, state=EntryState.VOID, due_at=None))
         over = [(at, entry.number) for at, entry in rows if self.entries[entry.session][entry.number].state in OVER]
         through = claims.run_over(
-            _column(at for at, _ in over), _column(number for _, number in over),
-            _column(session.done_through for session in ours), np.full(len(ours), self.rules.increment, np.int64),
+            ints(at for at, _ in over), ints(number for _, number in over),
+            ints(session.done_through for session in ours), np.full(len(ours), self.rules.increment, np.int64),
         )  # fmt: skip
         for session, done in zip(ours, through.tolist(), strict=True):
             if done > session.done_through:
@@ -215,9 +224,9 @@ def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_o
             )
 
 
-def _column(values: Iterable[int]) -> Ints:
-    return np.array(list(values), np.int64)
+def ints(values: Iterable[int]) -> Ints:
+    return np.array([int(value) for value in values], np.int64)
 
 
-def _or_never(value: int | None) -> int:
+def or_never(value: int | None) -> int:
     return NEVER if value is None else value

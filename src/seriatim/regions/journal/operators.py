@@ -88,10 +88,10 @@ def act(
             detail = _retry(locked, known)
         case Action.RELEASE:
             detail = f"the claim of region {known.region} is over"
-            _stop(known, SessionState.IDLE)
+            known.stop(SessionState.IDLE)
         case Action.SUSPEND:
             detail = "no region gets its messages"
-            _stop(known, SessionState.SUSPENDED)
+            known.stop(SessionState.SUSPENDED)
         case Action.RESUME:
             detail = _resume(locked, known)
     locked.change(known)
@@ -124,7 +124,7 @@ def raise_known(statements: JournalStatements, name: str, queue: str, known: Map
         sent = max(session.sent_through, report.through, done)
         if done > session.done_through:
             session.hole_since = None
-            _stop(session, SessionState.IDLE)  # the reason for its stop, or its claim, is over
+            session.stop(SessionState.IDLE)  # the reason for its stop, or its claim, is over
             raised += 1
         elif sent == session.sent_through:
             continue
@@ -200,7 +200,7 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> tupl
     elif before.state not in OVER:
         locked.note(replace(before, state=EntryState.SKIPPED, due_at=None))
     session.done_through, session.sent_through = last, max(last, session.sent_through)
-    _stop(session, SessionState.IDLE)
+    session.stop(SessionState.IDLE)
     session.hole_since, session.used_at = None, locked.now
     locked.settle([session])
     return first, last, ids
@@ -223,7 +223,7 @@ def _retry(locked: LockedSessions, session: Session) -> str:
             remedy="resume a session that was suspended; skip a number that is missing",
         )
     locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
-    _stop(session, SessionState.IDLE)
+    session.stop(SessionState.IDLE)
     return f"{number} is tried again at once"
 
 
@@ -236,9 +236,5 @@ def _resume(locked: LockedSessions, session: Session) -> str:
             where=f"session {session.session!r}",
             remedy="retry it, or skip it",
         )
-    _stop(session, SessionState.IDLE)
+    session.stop(SessionState.IDLE)
     return "its messages are handed out again"
-
-
-def _stop(session: Session, state: SessionState) -> None:
-    session.state, session.claim, session.region, session.lease_until = state, None, None, None

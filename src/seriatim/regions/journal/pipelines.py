@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, cast
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from seriatim.box.views import listing
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.listing import Listing
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
+from seriatim.kernel.values.time import maybe_moment_of
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.connections import Connections, JournalConnection
 from seriatim.regions.journal.operators import write_log
@@ -306,16 +307,12 @@ def _of(claim: PipelineClaim) -> dict[str, Any]:
 
 
 def _delivered(row: Any) -> DeliveredView:
-    return DeliveredView(row.destination, row.group_key, row.through, _time(row.delivered_at))
+    return DeliveredView(row.destination, row.group_key, row.through, maybe_moment_of(row.delivered_at))
 
 
 def _view(row: Any) -> PipelineView:
     is_over = row.lease_until is not None and row.lease_until <= row.now
     return PipelineView(
-        row.name, row.region, row.holder, _time(row.held_since), _time(row.lease_until), is_over, row.take_overs,
+        row.name, row.region, row.holder, maybe_moment_of(row.held_since), maybe_moment_of(row.lease_until), is_over, row.take_overs,
         row.version,
     )  # fmt: skip
-
-
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else datetime.fromtimestamp(micros / 1_000_000, UTC)

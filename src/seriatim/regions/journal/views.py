@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing
 from seriatim.errors import NotFound
 from seriatim.kernel.regions.claims import EntryState, SessionState
-from seriatim.kernel.values.time import NEVER
+from seriatim.kernel.values.time import maybe_moment_of, moment_of
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import QueueRules
@@ -197,8 +197,8 @@ def entries(statements: JournalStatements, name: str, queue: str, session: str, 
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=limit)
     return [
         EntryView(
-            row.first_number, row.number, _state_of(row, session_view), row.message_id, row.attempts, _time(row.due_at),
-            row.fault, _moment(row.changed_at),
+            row.first_number, row.number, _state_of(row, session_view), row.message_id, row.attempts, maybe_moment_of(row.due_at),
+            row.fault, moment_of(row.changed_at),
         )
         for row in rows
     ]  # fmt: skip
@@ -207,14 +207,16 @@ def entries(statements: JournalStatements, name: str, queue: str, session: str, 
 def log(statements: JournalStatements, chosen: JournalLogFilter) -> list[LogEntry]:
     """Return the actions of operators, the latest first."""
     return [
-        LogEntry(_moment(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
+        LogEntry(moment_of(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
         for row in statements.rows("list_log", **chosen.parameters())
     ]
 
 
 def regions(statements: JournalStatements, name: str) -> list[RegionView]:
     return [
-        RegionView(row.region, row.incarnation, *map(_time, (row.outbox_since, row.queue_since, row.reported_at)))
+        RegionView(
+            row.region, row.incarnation, *map(maybe_moment_of, (row.outbox_since, row.queue_since, row.reported_at))
+        )
         for row in statements.rows("read_regions", name=name)
     ]
 
@@ -238,9 +240,9 @@ def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
 def _session(row: Any) -> SessionView:
     return SessionView(
         row.name, row.queue, row.session, SessionState(row.state).name.lower(), row.done_through, row.sent_through,
-        row.next_number, row.message_id, _waits_for(row), row.region, _time(row.lease_until), row.attempts or 0,
-        row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), row.hole_through,
-        row.missing_ids or [], _commands(row), _moment(row.used_at),
+        row.next_number, row.message_id, _waits_for(row), row.region, maybe_moment_of(row.lease_until), row.attempts or 0,
+        row.fault, row.version, row.take_overs, row.conflicts, maybe_moment_of(row.hole_since), row.hole_through,
+        row.missing_ids or [], _commands(row), moment_of(row.used_at),
     )  # fmt: skip
 
 
@@ -291,11 +293,3 @@ def _state_of(row: Any, session: SessionView | None) -> str:
         return "completed"
     is_next = session is not None and session.next_number == row.number and session.state == "working"
     return "working" if is_next else state.name.lower()
-
-
-def _moment(micros: int) -> datetime:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC)
-
-
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None or micros == NEVER else _moment(micros)

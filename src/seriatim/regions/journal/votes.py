@@ -11,16 +11,17 @@ from seriatim.errors import UsageError
 from seriatim.kernel.regions import votes as rules
 from seriatim.kernel.regions.claims import EntryState
 from seriatim.kernel.regions.votes import Vote
-from seriatim.kernel.values.time import NEVER
+from seriatim.kernel.values.time import NEVER, micros
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
 
 def vote(
-    statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], counted: Mapping[str, int]
-) -> list[VoteAnswer]:
-    """Vote on numbers for messages: all numbers of a session, or none."""
+    statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], *,
+    counted: Mapping[str, int] | None = None,
+) -> list[VoteAnswer]:  # fmt: skip
+    """Vote on the numbers of messages; all numbers of a session are taken, or none."""
     if not messages:
         return []
     if len({(message.session, message.number) for message in messages}) < len(messages):
@@ -53,15 +54,11 @@ def vote(
 
 
 def bar(
-    statements: JournalStatements,
-    name: str,
-    queue: str,
-    messages: Sequence[Numbered],
-    counted: Mapping[str, int],
-    age: int,
-) -> list[Vote]:
-    """Bar messages from their numbers, so that they may get others: an unknown number is void from then on. Only for a sender that counts
-    the vote of a box for each number, and whose other box has refused.
+    statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], *, age: float,
+    counted: Mapping[str, int] | None = None,
+) -> list[Vote]:  # fmt: skip
+    """Bar messages from their numbers, so that a refused sender may give them others: an unknown number is void from then on. Only for
+    numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
     """
     if not messages:
         return []
@@ -72,21 +69,14 @@ def bar(
     same = [_is_same(entry, message) for entry, message in zip(entries, messages, strict=True)]
     forgotten = (locked.sessions[message.session].forgotten_before for message in messages)
     votes = rules.barred(
-        np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - age, np.int64),
+        np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - micros(age), np.int64),
         np.array([NEVER if floor is None else floor for floor in forgotten], np.int64),
     ).tolist()  # fmt: skip
     for message, entry, vote in zip(messages, entries, votes, strict=True):
         session = locked.sessions[message.session]
         if vote == Vote.GRANTED and entry is None and message.number > session.done_through:
-            locked.note(
-                Entry(
-                    message.session,
-                    message.number,
-                    message.number,
-                    EntryState.VOID,
-                    fault="its sender has withdrawn it",
-                )
-            )
+            place = message.session, message.number, message.number
+            locked.note(Entry(*place, EntryState.VOID, fault="its sender has withdrawn it"))
             session.sent_through, session.used_at = max(session.sent_through, message.number), locked.now
             locked.change(session)
     locked.settle(locked.sessions.values())
@@ -143,9 +133,9 @@ def numbers_of(
 
 
 def reserve(
-    statements: JournalStatements, name: str, queue: str, counts: Mapping[str, int], lease: int
+    statements: JournalStatements, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
 ) -> dict[str, list[Reservation]]:
-    """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are over without a message."""
+    """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are void."""
     if not counts:
         return {}
     if min(counts.values()) < 1:
@@ -159,7 +149,7 @@ def reserve(
         step, through = locked.rules.increment, _through(locked, key)
         reservations[key] = [Reservation(key, through + step * place, ident) for place in range(1, counts[key] + 1)]
         for reservation in reservations[key]:
-            until = locked.now + lease
+            until = locked.now + micros(lease)
             locked.note(
                 Entry(key, reservation.number, reservation.number, EntryState.RESERVED, due_at=until, reservation=ident)
             )
@@ -198,7 +188,7 @@ def fence(statements: JournalStatements, name: str, region: str, incarnation: in
     statements.do("fence", name=name, region=region, incarnation=incarnation)
 
 
-def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int]) -> bool:
+def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int] | None) -> bool:
     """Return whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction
     ends.
     """

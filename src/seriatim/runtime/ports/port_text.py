@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from seriatim.pipeline.text.document import Language
@@ -14,9 +14,9 @@ from seriatim.runtime.ports.source import Source
 _PORT = Language("receive port", "mllp: {listen: …}", "ports-in")
 
 
-def source_of(text: str, environment: Mapping[str, str] = os.environ) -> Source:
+def source_of(text: str) -> Source:
     kinds = {"mllp": _mllp, "rabbitmq": _rabbitmq, "kafka": _kafka}
-    return one_of(text, kinds, environment, _PORT, "mllp: {listen: 127.0.0.1:2575}")
+    return one_of(text, kinds, os.environ, _PORT, "mllp: {listen: 127.0.0.1:2575}")
 
 
 def _mllp(entry: Section, _: Section) -> Callable[[], Source]:

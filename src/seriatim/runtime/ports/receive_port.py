@@ -19,7 +19,7 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.measures import MEASURES, Measure
-from seriatim.box.postgres.translate import translated
+from seriatim.box.workers.own_session import own_session
 from seriatim.errors import QueueFull, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.values.time import micros, seconds
@@ -284,7 +284,7 @@ class ReceivePort:
 
     def _commit(self, portion: Sequence[Taken]) -> list[Outcome]:
         """Publish messages, and commit that together with their positions."""
-        with self._box.session() as tx, translated(self._box.access.place):
+        with own_session(self._box) as tx:
             transaction = tx.transaction
             senders = list(dict.fromkeys(one.sender for one in portion if one.sender is not None))
             seen = set(transaction.value("claim_sender_ids", ids=senders)) if senders else set[str]()
@@ -352,7 +352,7 @@ class ReceivePort:
     def _has_room(self, probe: Message) -> bool:
         """Whether a message fits; it isn't published."""
         try:
-            with self._box.session() as tx, translated(self._box.access.place):
+            with own_session(self._box) as tx:
                 definitions = self._box.access.known.current(tx.transaction)
                 tx.publish(self._fitting(probe, definitions), wait=0, unrouted="keep")
                 tx.connection.rollback()

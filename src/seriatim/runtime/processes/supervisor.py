@@ -22,11 +22,11 @@ from typing import TypeVar
 from uuid import UUID, uuid4
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.measures import MEASURES, Measure, Snapshot
-from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fields import to_stored
@@ -324,23 +324,23 @@ class Supervisor:
 
     def _forget(self, process_id: UUID) -> None:
         """Remove a dead process from the box's processes."""
-        self._patiently(lambda session: forget(session.transaction, process_id), "a dead process couldn't be taken out")
+        self._patiently(lambda transaction: forget(transaction, process_id), "a dead process couldn't be taken out")
 
     def _note_one(self, work: Work, what: Fault) -> None:
         lost = LostTurn(work.queue, work.group, work.entry_id or 0, work.token)
         result = self._patiently(
-            lambda session: note_lost(session.transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
+            lambda transaction: note_lost(transaction, lost, what, _PATIENCE_S), "an attempt couldn't be counted"
         )
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, what, result)
 
-    def _patiently(self, does: Callable[[Session], _Result], failed: str) -> _Result | None:
-        """Do work in a session, and retry it while the server is unreachable; or log that it failed."""
+    def _patiently(self, does: Callable[[Transaction], _Result], failed: str) -> _Result | None:
+        """Do work in a transaction, and retry it while the server is unreachable; or log that it failed."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:
-                with self._box.session() as session:
-                    done = does(session)
+                with self._box.access.transaction() as transaction:
+                    done = does(transaction)
             except Unavailable as error:
                 if time.monotonic() > until:
                     LOG.error("end_not_recorded", error=error, _failed=failed)
@@ -388,7 +388,7 @@ class Supervisor:
 
     def _give_back_one(self, work: Work, token: int) -> None:
         self._patiently(
-            lambda session: give_back(session.transaction, work.queue, token),
+            lambda transaction: give_back(transaction, work.queue, token),
             f"the lease {token} couldn't be given back, and runs out",
         )
 

@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass, field
 
 from seriatim.box.box import MessageBox
-from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import WaitingCopy, behind_holes, raise_next
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import WantedMessage
@@ -47,9 +46,8 @@ class Holes:
             self._at_work.release()
 
     def _waiting(self) -> list[WaitingCopy]:
-        with self.box.session() as session, translated(session.access.place):
-            transaction = session.transaction
-            queue = session.access.known.current(transaction).queue(self.queue)
+        with self.box.access.transaction() as transaction:
+            queue = transaction.access.known.current(transaction).queue(self.queue)
             return behind_holes(transaction, queue, self._after, _PORTION)
 
     def _raise(self, waiting: list[WaitingCopy]) -> int:
@@ -67,7 +65,6 @@ class Holes:
         }
         if not throughs:
             return 0
-        with self.box.session() as session, translated(session.access.place):
-            transaction = session.transaction
-            queue = session.access.known.current(transaction).queue(self.queue)
+        with self.box.access.transaction() as transaction:
+            queue = transaction.access.known.current(transaction).queue(self.queue)
             return raise_next(transaction, queue, throughs)

@@ -18,8 +18,8 @@ from typing import TypeVar
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.faults import Fault
 from seriatim.box.faults.lease import HeldLease, claim
-from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
+from seriatim.box.workers.own_session import own_session
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.kernel.regions.claims import EntryState, JournalAnswer
 from seriatim.pipeline.text.event_log import LOG
@@ -133,16 +133,15 @@ class Intake:
         """End leases of copies. Leases that can't be ended now run out, and their copies are found to be over."""
         if not ends:
             return
-        with self.box.session() as session, translated(session.access.place):
-            transaction = session.transaction
-            queue = session.access.known.current(transaction).queue(self.queue)
+        with self.box.access.transaction() as transaction:
+            queue = transaction.access.known.current(transaction).queue(self.queue)
             end(transaction, queue, ends)
 
     def set_aside(self, of: CopyEnd, reason: str, worker: str, what: Fault | None = None) -> None:
         """Set the next copy of a lease aside, as a dead letter of its box."""
         message = of.lease.delivery.messages[of.done]
-        with self.box.session() as session, translated(session.access.place):
-            is_done = set_aside(session.transaction, of, reason, worker, what=what)
+        with self.box.access.transaction() as transaction:
+            is_done = set_aside(transaction, of, reason, worker, what=what)
         if is_done:
             LOG.error(
                 "copy_set_aside",
@@ -209,7 +208,7 @@ class Intake:
     ) -> tuple[list[HeldLease], list[list[WantedMessage]]]:
         """Return leases of the first copies of some sessions, and the journal's requests for each."""
         leases: list[HeldLease] = []
-        with self.box.session() as session, translated(session.access.place):
+        with own_session(self.box) as session:
             session.ends_wait, session.by_regions = turns.ending, True
             most = max(self._most, turns.tuning.now.threads)
             while len(leases) < most:

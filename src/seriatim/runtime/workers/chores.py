@@ -10,7 +10,6 @@ from collections.abc import Callable
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import purge
 from seriatim.box.operators.bulk_operations import work_for
-from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
 from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
@@ -66,8 +65,7 @@ class Chores:
     def _step(self) -> None:
         try:
             access = alone(self._box.access, "clean-up")
-            with translated(access.place):
-                tick(access)
+            tick(access)
             purge.run(access, seconds=_STEP_S)
             self._told.pop("clean-up", None)
         except ChoreTaken:

@@ -15,7 +15,6 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults.lease import HeldLease, renew
 from seriatim.box.faults.lost_turns import reap
 from seriatim.box.measures import MEASURES, Measure
-from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.text.event_log import LOG
@@ -66,9 +65,8 @@ class LeaseKeeper(threading.Thread):
                 if time.monotonic() >= due:
                     due = time.monotonic() + self._heartbeat_s
                     self._renew()
-                with self._box.session() as session, translated(session.access.place):
-                    transaction = session.transaction
-                    queue = session.access.known.current(transaction).queue(self._queue)
+                with self._box.access.transaction() as transaction:
+                    queue = transaction.access.known.current(transaction).queue(self._queue)
                     reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             except SeriatimError as error:
                 if self._ended.is_set():
@@ -94,9 +92,9 @@ class LeaseKeeper(threading.Thread):
         if not leases:
             return
         asked_at = time.monotonic()
-        with self._box.session() as session, translated(session.access.place):
+        with self._box.access.transaction() as transaction:
             queue = next(iter(leases.values())).queue
-            kept = renew(session.transaction, queue, leases, self.period_us)
+            kept = renew(transaction, queue, leases, self.period_us)
         for token, lease in leases.items():
             with self._lock:
                 if token in self._seen and token in kept:

@@ -14,9 +14,10 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import HeldLease, claim, give_back, untried
 from seriatim.box.faults.postpone import postpone, postponement_us
-from seriatim.box.postgres.translate import migrated, translated
+from seriatim.box.postgres.translate import migrated
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
+from seriatim.box.workers.own_session import own_session
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.operators.fault import FaultKind
@@ -74,7 +75,7 @@ class LeasedTurns(TurnsWithLeases):
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> HeldLease | None:
         turns = self.turns
-        with turns.box.session() as session, translated(session.access.place):
+        with own_session(turns.box) as session:
             session.ends_wait = turns.ending
             delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s or None)
             if delivery is None:
@@ -97,8 +98,8 @@ class LeasedTurns(TurnsWithLeases):
         """Free the remaining messages at once. If that fails, the lease runs out."""
         lease.is_ending = True
         try:
-            with self.turns.box.session() as session:
-                give_back(session.transaction, self.turns.queue, lease.token)
+            with self.turns.box.access.transaction() as transaction:
+                give_back(transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
             LOG.warning(
                 "lease_not_given_back",
@@ -181,15 +182,15 @@ class _Turn:
             self._fail(size, error.with_traceback(asked.__traceback__))
             return
         lease = self._lease
-        with self._turns.box.session() as session, translated(session.access.place):
-            postpone(session.transaction, lease.take_back(session.transaction), 0, delay_us, size)
+        with self._turns.box.access.transaction() as transaction:
+            postpone(transaction, lease.take_back(transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
-        with self._turns.box.session() as session, translated(session.access.place):
+        with self._turns.box.access.transaction() as transaction:
             alone = size == 1 or self._turns.whole
-            result = fail(session.transaction, lease.take_back(session.transaction), 0, size, what, alone=alone)
+            result = fail(transaction, lease.take_back(transaction), 0, size, what, alone=alone)
         FAILURES.tell(self._turns.queue, lease.delivery.group, what, result)
 
 

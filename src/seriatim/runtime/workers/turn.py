@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
@@ -203,15 +204,15 @@ class TransactionalTurns:
 
     def note_lost(self, lost: LostTurn, fault: Fault, delivery: Delivery | None = None) -> None:
         """Record an attempt whose turn is rolled back, and log it; arguments and errors as of `note_lost` of the box."""
-        with self.box.session() as session:
-            result = note_lost(session.transaction, lost, fault, PATIENCE_S, delivery)
+        with self.box.access.transaction() as transaction:
+            result = note_lost(transaction, lost, fault, PATIENCE_S, delivery)
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, fault, result)
 
-    def take_away(self, session: Session, token: int, done: int) -> None:
+    def take_away(self, transaction: Transaction, token: int, done: int) -> None:
         """Remove the record of a turn on trial, with the number of its finished messages."""
-        queue = session.access.known.definitions.queue(self.queue)
-        session.transaction.do("end_attempt", of_queue=queue.queue_id, of_token=token, done=done)
+        queue = transaction.access.known.definitions.queue(self.queue)
+        transaction.do("end_attempt", of_queue=queue.queue_id, of_token=token, done=done)
 
     def most(self, limit: int | None) -> int:
         """The number of messages of a turn, by the number that may be begun; None: all present messages."""
@@ -237,8 +238,8 @@ class TransactionalTurns:
         """Record, and commit, that this worker begins a delivery; return the token that removes the record."""
         queue = session.access.known.definitions.queue(self.queue)
         named = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
-        with self.box.session() as apart:
-            return int(apart.transaction.value("begin_attempt", **named, of_worker=self.worker))
+        with self.box.access.transaction() as apart:
+            return int(apart.value("begin_attempt", **named, of_worker=self.worker))
 
     def _end_attempt(self, turns: Sequence[_Turn], error: BaseException) -> None:
         """Remove the record of a turn on trial that is rolled back: it isn't an attempt. A lost connection is one, as the end of a process
@@ -257,8 +258,8 @@ class TransactionalTurns:
                     lost = LostTurn(self.queue, turn.delivery.group, turn.at_hand, token)
                     self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", text, self.worker))
                 elif not turn.steps.is_lost:
-                    with self.box.session() as session:
-                        self.take_away(session, token, 0)
+                    with self.box.access.transaction() as transaction:
+                        self.take_away(transaction, token, 0)
 
     def give_up(self, thread: int | None) -> None:
         """Give up the handler of a thread; no thread waits for it any more."""
@@ -269,24 +270,25 @@ class TransactionalTurns:
         work = late.work
         if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
-        fault = Fault(FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker)
-        self.note_lost(LostTurn(work.queue, work.group, work.entry_id, late.token or work.token), fault)
+        error = f"the turn took longer than {self.turn_limit_s:g} s"
+        lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
+        self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker))
 
     def _cut_off(self, late: LateTurn) -> bool:
         """End the connection of a turn; return False if the turn has ended before."""
         work = late.work
         if late.goes_on and late.token is None and work.entry_id is not None and work.group is not None:
             # Until the attempt is counted no other worker gets the group.
-            with self.box.session() as session:
-                token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
+            with self.box.access.transaction() as transaction:
+                token = fence(transaction, work.queue, work.group, work.entry_id, self.worker)
             late.token = token
         if late.goes_on:
-            with self.box.session() as session:
-                end_backend(session, work.backend_pid, late.since)
+            with self.box.access.transaction() as transaction:
+                end_backend(transaction, work.backend_pid, late.since)
             late.is_cut_off = True
         elif late.token is not None:
-            with self.box.session() as session:
-                give_back(session.transaction, work.queue, late.token)
+            with self.box.access.transaction() as transaction:
+                give_back(transaction, work.queue, late.token)
             late.token = None
         return late.is_cut_off
 
@@ -380,7 +382,7 @@ class _Turn:
             postpone(self._session.transaction, self.delivery, self._done, self._delay_us)
         self.delivery.done_through(self._done)
         if self.token is not None:
-            self._turns.take_away(self._session, self.token, self._done)
+            self._turns.take_away(self._session.transaction, self.token, self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
         begin, end = self._done, self._done + size

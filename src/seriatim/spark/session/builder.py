@@ -12,8 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,18 @@ def open_session(
         for name, value in {**_SQL, **{k: v for k, v in wanted.items() if _settable(running, k)}}.items():
             _set(session, name, value)
     return session
+
+
+@contextmanager
+def session_for_a_look(at: str) -> Iterator[SparkSession]:
+    """A session for a look at a pipeline of this name. Spark ends with the block, unless it ran before."""
+    shared = is_running()
+    session = open_session({"spark.app.name": at})
+    try:
+        yield session
+    finally:
+        if not shared:
+            session.stop()
 
 
 def is_running() -> bool:
