@@ -124,21 +124,22 @@ class PipelineFeed(Closing):
             if batch > done:
                 self._done(transaction, reader, batch)
         # A batch that was complete before the run that requested it ended.
-        if newest <= batch:
-            newest = batch + 1
-            if queue.enabled:
-                if queue.serves:
-                    self._look(queue)
-                self._reap(queue)
-                self._route()
-                self._fill(reader, newest, _MOST if at_most is None else at_most)
+        if newest > batch:
             with self._transaction() as transaction:
-                self._batches(transaction, reader)
-                if not self._count(transaction, batch, newest):
-                    return reader, batch, 0
-                transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
+                return reader, newest, self._count(transaction, batch, newest)
+        newest = batch + 1
+        if queue.enabled:
+            if queue.serves:
+                self._look(queue)
+            self._reap(queue)
+            self._route()
+            self._fill(reader, newest, _MOST if at_most is None else at_most)
         with self._transaction() as transaction:
-            return reader, newest, self._count(transaction, batch, newest)
+            self._batches(transaction, reader)
+            if not (messages := self._count(transaction, batch, newest)):
+                return reader, batch, 0
+            transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
+        return reader, newest, messages
 
     def waiting(self) -> int:
         """Return the number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
@@ -160,7 +161,7 @@ class PipelineFeed(Closing):
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part; of each batch the groups one after another, and each in order."""
         name = "read_batch_unordered" if self._is_unordered() else "read_batch"
-        while (batch := self._after(after, through)) is not None:
+        while after < through and (batch := self._after(after, through)) is not None:
             # An origin ends where a pipeline begins.
             with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
             yield from self._rows(name, part, properties, batch=batch, with_gates=with_gates, origin=origin)
@@ -360,12 +361,12 @@ class PipelineFeed(Closing):
     ) -> Iterator[pa.RecordBatch]:
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
         # COPY ends before its transaction does, also after an error.
-        with self._transaction() as transaction, closing(transaction.copied(name, **parameters)) as blocks:
+        with self._transaction() as transaction, closing(transaction.copied(name, **parameters)) as portions:
             if "batch" in named:
                 # The index has the order, and a part costs what it has, whatever the batch has.
                 transaction.do("plan_by_index")
             yield from batches_of(
-                rows_of(blocks),
+                rows_of(portions),
                 properties,
                 Transformer(transaction.connection).get_loader(_RECORDS, Format.BINARY).load,
                 prefix=self._prefix,
