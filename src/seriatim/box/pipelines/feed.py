@@ -117,12 +117,11 @@ class PipelineFeed(Closing):
         """Return the batch after `batch`, complete, if there are messages for it."""
         self._hold()
         self._refresh()
-        reader, batch = self._claimed(reader, batch)
+        reader, newest, done = self._claimed(reader)
+        if batch > done:
+            self.done(reader, batch)
+        batch = max(batch, done)
         queue = self._queue()
-        with self._transaction() as transaction:
-            newest, done = self._batches(transaction, reader)
-            if batch > done:
-                self._done(transaction, reader, batch)
         # A batch that was complete before the run that requested it ended.
         if newest > batch:
             with self._transaction() as transaction:
@@ -152,7 +151,7 @@ class PipelineFeed(Closing):
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """Cut the messages of some batches into parts of whole groups."""
-        self._claimed(reader, after)
+        self._claimed(reader)
         name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
         with self._transaction() as transaction:
             messages = self._count(transaction, after, through)
@@ -169,8 +168,11 @@ class PipelineFeed(Closing):
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done."""
+        queue = self._queue()
+        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keeps}
         with self._transaction() as transaction:
-            self._done(transaction, reader, through)
+            if not transaction.value("complete_batches", **named):
+                raise self._refused("another checkpoint")
 
     # ---- the present content
 
@@ -269,11 +271,10 @@ class PipelineFeed(Closing):
         return len(entry_ids) or -1
 
     def _locked(self, transaction: Transaction, most: int) -> LockedGroups:
-        """Lock the next groups."""
         return LockedGroups(*self._run(transaction, "lock_many", how_many=most)[0])
 
-    def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
-        """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""
+    def _claimed(self, reader: str) -> tuple[str, int, int]:
+        """Make the queue the reader's own; return the reader, its newest complete batch, and through which its batches are done."""
         mine = reader or self._reader or str(uuid.uuid4())
         if (queue := self._queue().declared).group.by_type is not None:
             raise UsageError(
@@ -298,9 +299,9 @@ class PipelineFeed(Closing):
                         where=f"queue {self._name!r}",
                         remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
                     )
-            _, done = self._batches(transaction, mine)
+            newest, done = self._batches(transaction, mine)
         self._reader = mine
-        return mine, max(batch, done)
+        return mine, newest, done
 
     def _refused(self, whose: str) -> ActionRefused:
         return ActionRefused(
@@ -308,12 +309,6 @@ class PipelineFeed(Closing):
             where=f"queue {self._name!r}",
             remedy="go on with its checkpoint; if that is no more: a new one, and takeOver=true",
         )
-
-    def _done(self, transaction: Transaction, reader: str, through: int) -> None:
-        queue = self._queue()
-        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keeps}
-        if not transaction.value("complete_batches", **named):
-            raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
         """Lock the queue for this run, as long as this feed is open."""

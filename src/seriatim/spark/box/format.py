@@ -191,7 +191,6 @@ class BoxFormat(DataSource):
             return schema_of(feed.properties(), options.prefix, ordered=options.reads_queue)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Implements Spark's interface."""
         options = self._read_options()
         return BoxReader(Opening(self.feed, options), schema, options.prefix)
 
@@ -204,7 +203,6 @@ class BoxFormat(DataSource):
         return BoxStreamReader(Opening(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
-        """Implements Spark's interface."""
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
         # Frames of one writer differ in their numbers only.

@@ -21,7 +21,7 @@ from seriatim.errors import ColumnError
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
-from seriatim.spark.box.opening import Opening
+from seriatim.spark.box.opening import Opening, Side
 
 _TEXT = (T.StringType, T.BinaryType)
 #: The columns that aren't properties, and the types that they can be of.
@@ -44,7 +44,7 @@ _GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN, *LINK})
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 
 
-class Staging(Protocol):
+class Staging(Side, Protocol):
     """The box's side of writing. A part is (its id, its number of messages)."""
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> tuple[int, int]:
@@ -55,9 +55,6 @@ class Staging(Protocol):
 
     def discard(self, parts: Iterable[tuple[int, int]]) -> None:
         """Delete parts that aren't merged."""
-
-    def close(self) -> None:
-        """Close the box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,48 +147,48 @@ def _context() -> TaskContext:
     return context
 
 
+@dataclass(eq=False)
 class BoxStreamWriter(DataSourceStreamArrowWriter):
     """Write the micro-batches of a query, each once."""
 
-    def __init__(self, opening: Opening[Staging]) -> None:
-        self._opening = opening
+    opening: Opening[Staging]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
         writer = f"query {context.getLocalProperty('sql.streaming.queryId')}"
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        return _stage(self._opening, writer, batch, iterator, context)
+        return _stage(self.opening, writer, batch, iterator, context)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Publish the batch, unless the box has it already."""
         if parts := _parts(messages):
             writer = next(message.writer for message in messages if isinstance(message, _Staged))
-            with closing(self._opening()) as staging:
+            with closing(self.opening()) as staging:
                 staging.merge(writer, batchId, parts)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Delete the staged parts. Spark may also abort a batch that is in the box; then there is nothing to delete."""
         if parts := _parts(messages):
-            with closing(self._opening()) as staging:
+            with closing(self.opening()) as staging:
                 staging.discard(parts)
 
 
+@dataclass(eq=False)
 class BoxWriter(DataSourceArrowWriter):
-    def __init__(self, opening: Opening[Staging], writer: str, batch: int) -> None:
-        self._opening = opening
-        self._writer = writer
-        self._batch = batch
+    opening: Opening[Staging]
+    writer: str
+    batch: int
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _stage(self._opening, self._writer, self._batch, iterator, _context())
+        return _stage(self.opening, self.writer, self.batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := _parts(messages):
-            with closing(self._opening()) as staging:
-                staging.merge(self._writer, self._batch, parts)
+            with closing(self.opening()) as staging:
+                staging.merge(self.writer, self.batch, parts)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the staged parts."""
         if parts := _parts(messages):
-            with closing(self._opening()) as staging:
+            with closing(self.opening()) as staging:
                 staging.discard(parts)

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import from_arrow_type
 
 from seriatim.errors import UsageError
-from seriatim.spark.box.opening import Opening
+from seriatim.spark.box.opening import Opening, Side
 from seriatim.spark.frames.property_types import arrow_type
 from seriatim.spark.session.versions import (
     ReadAllAvailable,
@@ -64,7 +64,7 @@ _BODY = (
 )
 
 
-class BoxFeed(Protocol):
+class BoxFeed(Side, Protocol):
     """The box's side of reading. A reader is a checkpoint; a part is a range of the messages."""
 
     def properties(self) -> Mapping[str, str]:
@@ -95,9 +95,6 @@ class BoxFeed(Protocol):
     def read_now(self, part: tuple[Any, Any], properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part of the present content."""
 
-    def close(self) -> None:
-        """Close the box."""
-
 
 def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T.StructType:
     """Return the columns of a frame that is read from a box; `ordered`: from a queue, and not from the spool."""
@@ -118,25 +115,25 @@ class _MessageRange(InputPartition):
     part: tuple[Any, Any]
 
 
+@dataclass(eq=False)
 class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Read a queue, batch by batch, at most `at_most` messages in each; sets of a `UnitOfWork` come whole."""
 
-    def __init__(self, opening: Opening[BoxFeed], schema: T.StructType, at_most: int, prefix: str) -> None:
-        self._opening = opening
-        #: The box of the process that plans the batches.
-        self._feed: BoxFeed | None = None
-        self._schema = schema
-        self._at_most = at_most
-        self._prefix = prefix
-        # How many messages a query that ends with the present ones may still read.
-        self._left: int | None = None
+    opening: Opening[BoxFeed]
+    schema: T.StructType
+    at_most: int
+    prefix: str
+    #: The box of the process that plans the batches.
+    _feed: BoxFeed | None = None
+    #: How many messages a query that ends with the present ones may still read.
+    _left: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
         """The offset before the first batch. It claims nothing, because Spark asks again when it replays a first batch."""
         return {"reader": "", "batch": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
-        return ReadMaxRows(self._at_most)
+        return ReadMaxRows(self.at_most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """Leave messages that come from now on to another run."""
@@ -144,7 +141,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's name
         """The next batch, made now and for good."""
-        at_most = None if isinstance(limit, ReadAllAvailable) else self._at_most
+        at_most = None if isinstance(limit, ReadAllAvailable) else self.at_most
         if isinstance(limit, ReadMaxRows):
             at_most = limit.max_rows
         if self._left is not None:
@@ -160,17 +157,17 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
-        _check_types(self._planning().properties(), self._schema, self._prefix)
+        _check_types(self._planning().properties(), self.schema, self.prefix)
         return [_MessageRange(after, through, part) for part in self._planning().parts(end["reader"], after, through)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range, each group in order."""
         if not isinstance(partition, _MessageRange):
             return
-        with self._opening.kept() as feed:
-            wanted = _wanted(feed.properties(), self._schema, self._prefix)
+        with self.opening.kept() as feed:
+            wanted = _wanted(feed.properties(), self.schema, self.prefix)
             for rows in feed.read(partition.after, partition.through, partition.part, wanted):
-                yield _conformed(rows, self._schema)
+                yield _conformed(rows, self.schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that the batch is processed; it stays until the next is processed, too."""
@@ -178,13 +175,12 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planning().done(end["reader"], end["batch"])
 
     def stop(self) -> None:
-        """Implements Spark's interface."""
         if self._feed is not None:
             self._feed.close()
 
     def _planning(self) -> BoxFeed:
         if self._feed is None:
-            self._feed = self._opening()
+            self._feed = self.opening()
         return self._feed
 
 
@@ -200,36 +196,34 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise refused()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Implements Spark's interface."""
         raise refused()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Implements Spark's interface."""
         raise refused()
 
 
+@dataclass(eq=False)
 class BoxReader(DataSourceReader):
     """Read the present content of a queue or the spool, without changing it."""
 
-    def __init__(self, opening: Opening[BoxFeed], schema: T.StructType, prefix: str) -> None:
-        self._opening = opening
-        self._schema = schema
-        self._prefix = prefix
+    opening: Opening[BoxFeed]
+    schema: T.StructType
+    prefix: str
 
     def partitions(self) -> list[InputPartition]:
         """The partitions: ranges of entries or arrivals."""
-        with closing(self._opening()) as feed:
-            _check_types(feed.properties(), self._schema, self._prefix)
+        with closing(self.opening()) as feed:
+            _check_types(feed.properties(), self.schema, self.prefix)
             return [_MessageRange(0, 0, part) for part in feed.parts_now()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range; Spark passes no range if there are no partitions."""
         if not isinstance(partition, _MessageRange):
             return
-        with self._opening.kept() as feed:
-            wanted = _wanted(feed.properties(), self._schema, self._prefix)
+        with self.opening.kept() as feed:
+            wanted = _wanted(feed.properties(), self.schema, self.prefix)
             for rows in feed.read_now(partition.part, wanted):
-                yield _conformed(rows, self._schema)
+                yield _conformed(rows, self.schema)
 
 
 def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:
