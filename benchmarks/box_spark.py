@@ -224,6 +224,7 @@ def _read(spark: SparkSession, dsn: str, schema: str, process: int) -> _Measured
         second = _batch(query, 2)
         # At once: now the box deletes the messages of the first batch.
         spent = used(process) - before
+        query.processAllAvailable()
         query.stop()
     if first["numInputRows"] + second["numInputRows"] != _MESSAGES:
         raise RuntimeError(
