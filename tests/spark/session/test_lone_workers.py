@@ -236,7 +236,7 @@ def daemon(tmp_path):
 
 
 def test_a_worker_whose_environment_differs_is_started_anew(daemon):
-    started, pid, parent = daemon.lone_worker(SPARK_BUFFER_SIZE="4096")
+    started, pid, parent = daemon.lone_worker(SPARK_BUFFER_SIZE="4096", SERIATIM_DSN="dbname=of_this_query")
     assert (parent, pid != started) == (daemon.parent, True)
     started, pid, _ = daemon.lone_worker(PYTHONHASHSEED="1")
     assert pid == started

@@ -61,12 +61,12 @@ _READ: Mapping[str, pa.DataType] = {
     **dict.fromkeys(("body", "parts"), pa.binary()),
 }
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
-#: A record batch has that many rows, or fewer where they have that many bytes.
+#: A record batch ends when it has that many rows or bytes.
 _MOST_ROWS, _MOST_BYTES = 10_000, 32 * 2**20
 
 
 def batches_of(
-    rows: Iterable[Buffer],
+    portions: Iterable[Sequence[Buffer]],
     properties: Mapping[str, str],
     parts: Callable[[bytes], Sequence[Sequence[Any]]],
     *,
@@ -77,9 +77,9 @@ def batches_of(
     """The rows of ``read_*.sql``, as COPY gives them, as record batches; `parts` reads an array of parts."""
     some: list[Buffer] = []
     size = 0
-    for row in rows:
-        some.append(row)
-        size += len(row)
+    for rows in portions:
+        some += rows
+        size += sum(map(len, rows))
         if len(some) >= _MOST_ROWS or size >= _MOST_BYTES:
             yield _batch(some, properties, parts, prefix, ordered=ordered, dialogs=dialogs)
             some, size = [], 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -47,12 +46,14 @@ def written(rows: int, fields: Sequence[Field]) -> memoryview:
     return memoryview(data)[ends[joined.offset] : ends[joined.offset + rows]]
 
 
-def rows_of(blocks: Iterable[Buffer]) -> Iterator[Buffer]:
-    """The rows of COPY TO, of which PostgreSQL sends each by itself, the first behind `BEGIN`."""
-    rest = iter(blocks)
-    first = bytes(next(rest))[len(BEGIN) :]
+def rows_of(portions: Iterable[Sequence[Buffer]]) -> Iterator[Sequence[Buffer]]:
+    """The rows of COPY TO without `BEGIN` and `END`: PostgreSQL sends each row by itself, the first behind `BEGIN`."""
+    before = len(BEGIN)
     # To the end, also without rows: COPY is over then.
-    yield from (row for row in chain([first], rest) if row != END)
+    for rows in portions:
+        found = [bytes(rows[0])[before:], *rows[1:]] if before else rows
+        before = 0
+        yield found[:-1] if found[-1] == END else found
 
 
 def columns_of(rows: Sequence[Buffer], kinds: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:

@@ -116,28 +116,28 @@ class PipelineFeed(Closing):
         """Return the batch after `batch`, complete, if there are messages for it."""
         self._hold()
         self._refresh()
-        reader, batch = self._claimed(reader, batch)
+        reader, newest, done = self._claimed(reader)
+        if batch > done:
+            self.done(reader, batch)
+        batch = max(batch, done)
         queue = self._queue()
-        with self._access.transaction() as transaction:
-            newest, done = self._batches(transaction, reader)
-            if batch > done:
-                self._done(transaction, reader, batch)
         # A batch that was complete before the run that requested it ended.
-        if newest <= batch:
-            newest = batch + 1
-            if queue.enabled:
-                if queue.serves:
-                    self._look(queue)
-                self._reap(queue)
-                self._route()
-                self._fill(reader, newest, _MOST if at_most is None else at_most)
+        if newest > batch:
             with self._access.transaction() as transaction:
-                self._batches(transaction, reader)
-                if not self._count(transaction, batch, newest):
-                    return reader, batch, 0
-                transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
+                return reader, newest, self._count(transaction, batch, newest)
+        newest = batch + 1
+        if queue.enabled:
+            if queue.serves:
+                self._look(queue)
+            self._reap(queue)
+            self._route()
+            self._fill(reader, newest, _MOST if at_most is None else at_most)
         with self._access.transaction() as transaction:
-            return reader, newest, self._count(transaction, batch, newest)
+            self._batches(transaction, reader)
+            if not (messages := self._count(transaction, batch, newest)):
+                return reader, batch, 0
+            transaction.do("close_batch", queue_id=queue.queue_id, reader=reader, batch=newest)
+        return reader, newest, messages
 
     def waiting(self) -> int:
         """Return the number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
@@ -150,7 +150,7 @@ class PipelineFeed(Closing):
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """Cut the messages of some batches into parts of whole groups."""
-        self._claimed(reader, after)
+        self._claimed(reader)
         name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
         with self._access.transaction() as transaction:
             messages = self._count(transaction, after, through)
@@ -159,7 +159,7 @@ class PipelineFeed(Closing):
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part; of each batch the groups one after another, and each in order."""
         name = "read_batch_unordered" if self._is_unordered() else "read_batch"
-        while (batch := self._after(after, through)) is not None:
+        while after < through and (batch := self._after(after, through)) is not None:
             # An origin ends where a pipeline begins.
             with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
             yield from self._rows(name, part, properties, batch=batch, with_gates=with_gates, origin=origin)
@@ -167,8 +167,11 @@ class PipelineFeed(Closing):
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done."""
+        queue = self._queue()
+        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keeps}
         with self._access.transaction() as transaction:
-            self._done(transaction, reader, through)
+            if not transaction.value("complete_batches", **named):
+                raise self._refused("another checkpoint")
 
     # ---- the present content
 
@@ -269,8 +272,8 @@ class PipelineFeed(Closing):
     def _locked(self, transaction: Transaction, most: int) -> LockedGroups:
         return LockedGroups(*self._run(transaction, "lock_many", how_many=most)[0])
 
-    def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
-        """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""
+    def _claimed(self, reader: str) -> tuple[str, int, int]:
+        """Make the queue the reader's own; return the reader, its newest complete batch, and through which its batches are done."""
         mine = reader or self._reader or str(uuid.uuid4())
         if (queue := self._queue().declared).group.by_type is not None:
             raise UsageError(
@@ -295,9 +298,9 @@ class PipelineFeed(Closing):
                         where=f"queue {self._name!r}",
                         remedy="begin with a new one: it is another queue's, or the queue was given back to workers since",
                     )
-            _, done = self._batches(transaction, mine)
+            newest, done = self._batches(transaction, mine)
         self._reader = mine
-        return mine, max(batch, done)
+        return mine, newest, done
 
     def _refused(self, whose: str) -> ActionRefused:
         return ActionRefused(
@@ -305,12 +308,6 @@ class PipelineFeed(Closing):
             where=f"queue {self._name!r}",
             remedy="go on with its checkpoint; if that is no more: a new one, and takeOver=true",
         )
-
-    def _done(self, transaction: Transaction, reader: str, through: int) -> None:
-        queue = self._queue()
-        named = {"of_queue": queue.queue_id, "by_reader": reader, "through": through, "keep": queue.declared.keeps}
-        if not transaction.value("complete_batches", **named):
-            raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
         """Lock the queue for this run, as long as this feed is open."""
@@ -358,12 +355,12 @@ class PipelineFeed(Closing):
     ) -> Iterator[pa.RecordBatch]:
         parameters = {"first": part[0], "next": part[1], **self._named(named)}
         # COPY ends before its transaction does, also after an error.
-        with self._access.transaction() as transaction, closing(transaction.copied(name, **parameters)) as blocks:
+        with self._access.transaction() as transaction, closing(transaction.copied(name, **parameters)) as portions:
             if "batch" in named:
                 # The index has the order, and a part costs what it has, whatever the batch has.
                 transaction.do("plan_by_index")
             yield from batches_of(
-                rows_of(blocks),
+                rows_of(portions),
                 properties,
                 Transformer(transaction.connection).get_loader(_RECORDS, Format.BINARY).load,
                 prefix=self._prefix,

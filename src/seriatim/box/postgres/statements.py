@@ -19,9 +19,12 @@ from importlib.resources.abc import Traversable
 from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 import psycopg
-from psycopg import sql
-from psycopg.abc import Buffer
+from psycopg import errors, generators, sql
+from psycopg.abc import Buffer, PQGen
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn
 from psycopg.rows import class_row, dict_row, no_result, scalar_row
+from psycopg.waiting import Wait
 
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.template import checked_schema, for_schema, template, with_parts
@@ -101,11 +104,13 @@ class Statements:
             while rows := cursor.fetchmany(size):
                 yield rows
 
-    def copied(self, name: str, /, **parameters: Any) -> Generator[Buffer, None, None]:
-        """The rows of a large result, as PostgreSQL's binary COPY writes them. Close it before the transaction ends."""
+    def copied(self, name: str, /, **parameters: Any) -> Generator[list[Buffer], None, None]:
+        """The rows of a large result, as PostgreSQL's binary COPY writes them: each time those that have come. Close it before the
+        transaction ends.
+        """
         query = b"COPY (" + self._of_rows(name, parameters) + b") TO STDOUT (FORMAT binary)"
-        with self.connection.cursor() as cursor, cursor.copy(query, written(parameters)) as copy:
-            yield from copy
+        with self.connection.cursor() as cursor, cursor.copy(query, written(parameters)):
+            yield from received(self.connection)
 
     def do(self, name: str, /, **parameters: Any) -> int:
         """Execute a statement for its effect; returns the number of rows that it has changed, or found."""
@@ -116,6 +121,32 @@ class Statements:
 
     def _of_value(self, name: str, parameters: Mapping[str, Any]) -> bytes:
         return statement(name, self.schema, *parameters, package=self.package)
+
+
+def received(connection: psycopg.Connection) -> Iterator[list[Buffer]]:
+    """The rows of a COPY that the connection has begun. The driver would wait for each row by itself."""
+    rows: list[Buffer] = []
+    while True:
+        size, row = connection.pgconn.get_copy_data(1)
+        if size > 0:
+            rows.append(row)
+            continue
+        if rows:
+            yield rows
+            rows = []
+        if size < 0:
+            break
+        connection.wait(_more(connection.pgconn))
+    *_, result = connection.wait(generators.fetch_many(connection.pgconn))
+    if result.status != ExecStatus.COMMAND_OK:
+        raise errors.error_from_result(result, connection.info.encoding)
+
+
+def _more(pgconn: PGconn) -> PQGen[None]:
+    """Wait until more has come."""
+    while not (yield Wait.R):
+        pass
+    pgconn.consume_input()
 
 
 def _factory(of: type | None) -> Any:

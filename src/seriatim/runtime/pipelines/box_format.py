@@ -1,22 +1,22 @@
-"""Spark's format ``seriatim``, connected with a message box."""
+"""Spark's format ``seriatim``, connected with a message box.
+
+Spark starts Python processes that only look for formats, and finds this one in each. So what opens a box is imported where it is opened.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from seriatim.box.box import MessageBox
-from seriatim.box.connection.connections import DEFAULT_SCHEMA, VARIABLE
-from seriatim.box.connection.dsn import without_secret
-from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
-from seriatim.box.pipelines.feed import PipelineFeed
-from seriatim.box.pipelines.incoming import Incoming
-from seriatim.box.pipelines.staging import Staging
 from seriatim.pipeline.declared.contract import DEFAULT
-from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.spark.box.format import BoxFormat, BoxOptions
+
+if TYPE_CHECKING:
+    from seriatim.box.pipelines.feed import PipelineFeed
+    from seriatim.box.pipelines.staging import Staging
+    from seriatim.pipeline.declared.pipeline import Pipeline
 
 
 class DefaultSource(BoxFormat):
@@ -24,6 +24,10 @@ class DefaultSource(BoxFormat):
 
     @staticmethod
     def feed(options: BoxOptions) -> PipelineFeed:
+        from seriatim.box.connection.connections import DEFAULT_SCHEMA  # noqa: PLC0415 -- see above
+        from seriatim.box.connection.dsn import without_secret  # noqa: PLC0415
+        from seriatim.box.pipelines.feed import PipelineFeed  # noqa: PLC0415
+
         return PipelineFeed(
             without_secret(options.dsn),
             options.schema or DEFAULT_SCHEMA,
@@ -36,6 +40,12 @@ class DefaultSource(BoxFormat):
 
     @staticmethod
     def staging(options: BoxOptions) -> Staging:
+        from seriatim.box.connection.connections import DEFAULT_SCHEMA  # noqa: PLC0415 -- see above
+        from seriatim.box.connection.dsn import without_secret  # noqa: PLC0415
+        from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker  # noqa: PLC0415
+        from seriatim.box.pipelines.incoming import Incoming  # noqa: PLC0415
+        from seriatim.box.pipelines.staging import Staging  # noqa: PLC0415
+
         if options.service is not None:
             return DialogStaging(
                 without_secret(options.dsn),
@@ -59,6 +69,8 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
     knows the format by itself. The workers of this session get the DSN in their environment, on every machine; it is in no option, plan or
     checkpoint.
     """
+    from seriatim.box.connection.connections import VARIABLE  # noqa: PLC0415 -- see above
+
     environment = session.sparkContext.environment
     address = dsn or os.environ.get(VARIABLE)
     options_ = {**(others or {}), **({} if address is None else {VARIABLE: address})}
@@ -75,6 +87,9 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
     """Open the boxes of a pipeline, if it needs some, for a session, while the block runs."""
+    from seriatim.box.box import MessageBox  # noqa: PLC0415 -- see above
+    from seriatim.box.connection.connections import DEFAULT_SCHEMA  # noqa: PLC0415
+
     rest: dict[str, str] = {}
     for variable, place in pipeline.other_boxes.items():
         with MessageBox.open(place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1, create=False) as box:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import uuid
 from abc import abstractmethod
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from functools import partial
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from seriatim.errors import UsageError
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
+from seriatim.spark.box.opening import Opening
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
 from seriatim.spark.box.source import BoxFeed, BoxReader, BoxStreamReader, RefusedStreamReader, schema_of
 from seriatim.spark.session.versions import STARTS_ARE_TOLD
@@ -167,16 +168,12 @@ class BoxFormat(DataSource):
     def schema(self) -> StructType:
         """The columns of a frame that is read; reads the declared properties from the box."""
         options = self._read_options()
-        feed = self.feed(options)
-        try:
+        with closing(self.feed(options)) as feed:
             return schema_of(feed.properties(), options.prefix, ordered=options.reads_queue)
-        finally:
-            feed.close()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Implements Spark's interface."""
         options = self._read_options()
-        return BoxReader(partial(self.feed, options), schema, options.prefix)
+        return BoxReader(Opening(self.feed, options), schema, options.prefix)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
         options = self._read_options()
@@ -184,19 +181,20 @@ class BoxFormat(DataSource):
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         if not STARTS_ARE_TOLD:
             return RefusedStreamReader()
-        return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
+        return BoxStreamReader(Opening(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
-        """Implements Spark's interface."""
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
-        return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
+        # Frames of one writer differ in their numbers only.
+        opening = Opening(self.staging, replace(options, batch=0))
+        return BoxWriter(opening, options.writer or f"job {uuid.uuid4()}", options.batch)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
         BoxOptions.refuse(self.options, ("writer", "batch", "fence"), "frames: a stream has its own")
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
-        return BoxStreamWriter(partial(self.staging, options))
+        return BoxStreamWriter(Opening(self.staging, options))
 
     def _open_once(self, options: BoxOptions) -> None:
         """Check that the box exists, and the queue or service, before tasks run, even if a frame has no rows."""

@@ -6,10 +6,11 @@ batch. The box stores the parts and recognises repeated batches (its *staging*).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -20,6 +21,7 @@ from seriatim.errors import ColumnError
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
+from seriatim.spark.box.opening import Opening, Side
 
 _TEXT = (T.StringType, T.BinaryType)
 #: The columns that aren't properties, and the types that they can be of.
@@ -42,7 +44,7 @@ _GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN, *LINK})
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 
 
-class Staging(Protocol):
+class Staging(Side, Protocol):
     """The box's side of writing. A part is (its id, its number of messages)."""
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> tuple[int, int]:
@@ -53,9 +55,6 @@ class Staging(Protocol):
 
     def discard(self, parts: Iterable[tuple[int, int]]) -> None:
         """Delete parts that aren't merged."""
-
-    def close(self) -> None:
-        """Close the box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +122,13 @@ def _check_parts(array: T.ArrayType) -> None:
 
 
 def _stage(
-    open_staging: Callable[[], Staging], writer: str, batch: int, rows: Iterator[pa.RecordBatch], context: TaskContext
+    opening: Opening[Staging], writer: str, batch: int, rows: Iterator[pa.RecordBatch], context: TaskContext
 ) -> _Staged:
     first = next((batch for batch in rows if len(batch)), None)
     if first is None:
         return _Staged(writer, context.partitionId(), None)
-    staging = open_staging()
-    try:
+    with opening.kept() as staging:
         part = staging.stage(writer, batch, chain([first], rows), context.partitionId())
-    finally:
-        staging.close()
     return _Staged(writer, context.partitionId(), part)
 
 
@@ -150,51 +146,47 @@ def _context() -> TaskContext:
     return context
 
 
-def _end(open_staging: Callable[[], Staging], end: Callable[[Staging], Any]) -> None:
-    staging = open_staging()
-    try:
-        end(staging)
-    finally:
-        staging.close()
-
-
+@dataclass(eq=False)
 class BoxStreamWriter(DataSourceStreamArrowWriter):
     """Write the micro-batches of a query, each once."""
 
-    def __init__(self, open_staging: Callable[[], Staging]) -> None:
-        self._open = open_staging
+    opening: Opening[Staging]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = _context()
         writer = f"query {context.getLocalProperty('sql.streaming.queryId')}"
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        return _stage(self._open, writer, batch, iterator, context)
+        return _stage(self.opening, writer, batch, iterator, context)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Publish the batch, unless the box has it already."""
         if parts := _parts(messages):
             writer = next(message.writer for message in messages if isinstance(message, _Staged))
-            _end(self._open, lambda staging: staging.merge(writer, batchId, parts))
+            with closing(self.opening()) as staging:
+                staging.merge(writer, batchId, parts)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Delete the staged parts. Spark may also abort a batch that is in the box; then there is nothing to delete."""
         if parts := _parts(messages):
-            _end(self._open, lambda staging: staging.discard(parts))
+            with closing(self.opening()) as staging:
+                staging.discard(parts)
 
 
+@dataclass(eq=False)
 class BoxWriter(DataSourceArrowWriter):
-    def __init__(self, open_staging: Callable[[], Staging], writer: str, batch: int) -> None:
-        self._open = open_staging
-        self._writer = writer
-        self._batch = batch
+    opening: Opening[Staging]
+    writer: str
+    batch: int
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        return _stage(self._open, self._writer, self._batch, iterator, _context())
+        return _stage(self.opening, self.writer, self.batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := _parts(messages):
-            _end(self._open, lambda staging: staging.merge(self._writer, self._batch, parts))
+            with closing(self.opening()) as staging:
+                staging.merge(self.writer, self.batch, parts)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if parts := _parts(messages):
-            _end(self._open, lambda staging: staging.discard(parts))
+            with closing(self.opening()) as staging:
+                staging.discard(parts)

@@ -7,7 +7,8 @@ gets one with its first batch, and from then on owns the queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.pandas.types import from_arrow_type
 
 from seriatim.errors import UsageError
+from seriatim.spark.box.opening import Opening, Side
 from seriatim.spark.frames.property_types import arrow_type
 from seriatim.spark.session.versions import (
     ReadAllAvailable,
@@ -62,7 +64,7 @@ _BODY = (
 )
 
 
-class BoxFeed(Protocol):
+class BoxFeed(Side, Protocol):
     """The box's side of reading. A reader is a checkpoint; a part is a range of the messages."""
 
     def properties(self) -> Mapping[str, str]:
@@ -93,9 +95,6 @@ class BoxFeed(Protocol):
     def read_now(self, part: tuple[Any, Any], properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part of the present content."""
 
-    def close(self) -> None:
-        """Close the box."""
-
 
 def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T.StructType:
     """Return the columns of a frame that is read from a box; `ordered`: from a queue, and not from the spool."""
@@ -116,57 +115,38 @@ class _MessageRange(InputPartition):
     part: tuple[Any, Any]
 
 
-class _Lazy:
-    """A resource of the box that is opened where it is used, and isn't pickled."""
-
-    def __init__(self, open_feed: Callable[[], BoxFeed]) -> None:
-        self._open = open_feed
-        self._opened: BoxFeed | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Lazy, (self._open,)
-
-    def get(self) -> BoxFeed:
-        if self._opened is None:
-            self._opened = self._open()
-        return self._opened
-
-    def close(self) -> None:
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
-
-
+@dataclass(eq=False)
 class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Read a queue, batch by batch, at most `at_most` messages in each; sets of a `UnitOfWork` come whole."""
 
-    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, at_most: int, prefix: str) -> None:
-        self._feed = _Lazy(open_feed)
-        self._schema = schema
-        self._at_most = at_most
-        self._prefix = prefix
-        # How many messages a query that ends with the present ones may still read.
-        self._left: int | None = None
+    opening: Opening[BoxFeed]
+    schema: T.StructType
+    at_most: int
+    prefix: str
+    #: The box of the process that plans the batches.
+    _feed: BoxFeed | None = None
+    #: How many messages a query that ends with the present ones may still read.
+    _left: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
         """The offset before the first batch. It claims nothing, because Spark asks again when it replays a first batch."""
         return {"reader": "", "batch": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
-        return ReadMaxRows(self._at_most)
+        return ReadMaxRows(self.at_most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """Leave messages that come from now on to another run."""
-        self._left = self._feed.get().waiting()
+        self._left = self._planning().waiting()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's name
         """The next batch, made now and for good."""
-        at_most = None if isinstance(limit, ReadAllAvailable) else self._at_most
+        at_most = None if isinstance(limit, ReadAllAvailable) else self.at_most
         if isinstance(limit, ReadMaxRows):
             at_most = limit.max_rows
         if self._left is not None:
             at_most = self._left if at_most is None else min(self._left, at_most)
-        reader, batch, messages = self._feed.get().next(start["reader"], start["batch"], at_most)
+        reader, batch, messages = self._planning().next(start["reader"], start["batch"], at_most)
         if self._left is not None:
             self._left = max(self._left - messages, 0)
         # Where there is nothing new it has to be the very same offset.
@@ -177,29 +157,31 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
-        _check_types(self._feed.get().properties(), self._schema, self._prefix)
-        return [_MessageRange(after, through, part) for part in self._feed.get().parts(end["reader"], after, through)]
+        _check_types(self._planning().properties(), self.schema, self.prefix)
+        return [_MessageRange(after, through, part) for part in self._planning().parts(end["reader"], after, through)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range, each group in order."""
         if not isinstance(partition, _MessageRange):
             return
-        try:
-            feed = self._feed.get()
-            wanted = _wanted(feed.properties(), self._schema, self._prefix)
+        with self.opening.kept() as feed:
+            wanted = _wanted(feed.properties(), self.schema, self.prefix)
             for rows in feed.read(partition.after, partition.through, partition.part, wanted):
-                yield _conformed(rows, self._schema)
-        finally:
-            self._feed.close()
+                yield _conformed(rows, self.schema)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Note that the batch is processed; it stays until the next is processed, too."""
         if end["reader"]:
-            self._feed.get().done(end["reader"], end["batch"])
+            self._planning().done(end["reader"], end["batch"])
 
     def stop(self) -> None:
-        """Implements Spark's interface."""
-        self._feed.close()
+        if self._feed is not None:
+            self._feed.close()
+
+    def _planning(self) -> BoxFeed:
+        if self._feed is None:
+            self._feed = self.opening()
+        return self._feed
 
 
 class RefusedStreamReader(DataSourceStreamReader):
@@ -214,41 +196,34 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise refused()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Implements Spark's interface."""
         raise refused()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Implements Spark's interface."""
         raise refused()
 
 
+@dataclass(eq=False)
 class BoxReader(DataSourceReader):
     """Read the present content of a queue or the spool, without changing it."""
 
-    def __init__(self, open_feed: Callable[[], BoxFeed], schema: T.StructType, prefix: str) -> None:
-        self._feed = _Lazy(open_feed)
-        self._schema = schema
-        self._prefix = prefix
+    opening: Opening[BoxFeed]
+    schema: T.StructType
+    prefix: str
 
     def partitions(self) -> list[InputPartition]:
         """The partitions: ranges of entries or arrivals."""
-        try:
-            _check_types(self._feed.get().properties(), self._schema, self._prefix)
-            return [_MessageRange(0, 0, part) for part in self._feed.get().parts_now()]
-        finally:
-            self._feed.close()
+        with closing(self.opening()) as feed:
+            _check_types(feed.properties(), self.schema, self.prefix)
+            return [_MessageRange(0, 0, part) for part in feed.parts_now()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The messages of a range; Spark passes no range if there are no partitions."""
         if not isinstance(partition, _MessageRange):
             return
-        try:
-            feed = self._feed.get()
-            wanted = _wanted(feed.properties(), self._schema, self._prefix)
+        with self.opening.kept() as feed:
+            wanted = _wanted(feed.properties(), self.schema, self.prefix)
             for rows in feed.read_now(partition.part, wanted):
-                yield _conformed(rows, self._schema)
-        finally:
-            self._feed.close()
+                yield _conformed(rows, self.schema)
 
 
 def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:

@@ -11,7 +11,7 @@ import gc
 
 
 @functools.cache
-def freeze_loaded() -> None:
-    """Leave all objects of this process out of later collections; does it once in a process and its forks."""
+def freeze_loaded(_what: str = "") -> None:
+    """Leave all objects of this process out of later collections; does it once for what is loaded, in a process and its forks."""
     gc.collect()
     gc.freeze()

@@ -9,6 +9,7 @@ It imports what most workers need, once, before it makes them, and spares their 
 from __future__ import annotations
 
 import importlib
+import os
 import runpy
 import signal
 
@@ -24,10 +25,12 @@ signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]
 
 #: pandas is what Spark itself calls a stateful operator with.
 _OF_WORKERS = ("pandas", "seriatim.spark.resequence.operator", "seriatim.spark.stamp.operator")
+#: What workers need besides that read a box or write into one. They have a daemon of their own, whose environment names the box.
+_OF_BOXES = ("seriatim.box.pipelines.feed", "seriatim.box.pipelines.dialog_staging")
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for module in _OF_WORKERS:
+    for module in (*_OF_WORKERS, *(_OF_BOXES if "SERIATIM_DSN" in os.environ else ())):
         importlib.import_module(module)
     freeze_loaded()
     if module_of_lone := worker_to_be():

@@ -4,7 +4,7 @@ Spark starts some workers of a streaming query without its daemon: its source in
 stateful operator's state. Each would begin Python anew, and load pandas, Arrow and this package. `worker-python` starts
 `lone_worker.py` in place of such a worker, which asks this parent for a fork, hands over its open files and its
 environment, and stays until the worker ends: Spark reads the worker's output from it. Where no parent answers, or the
-worker's environment differs in more than Spark's own variables, it becomes a worker of the usual kind.
+worker's environment differs in more than variables of Spark and of this package, it becomes a worker of the usual kind.
 
 The parent is forked from Spark's daemon, so it costs no loading. It ends with the process that started the daemon.
 """
@@ -23,8 +23,8 @@ from seriatim.spark.session.lone_worker import request
 
 #: Names the file of the parent's socket; `worker-python` sets it.
 _FILE = "SERIATIM_LONE_WORKERS"
-#: Spark's own variables, in which a worker may differ from the daemon; Python reads none of them when it starts.
-_OF_SPARK = (b"SPARK_", b"PYSPARK_", b"PYTHON_", b"OMP_NUM_THREADS=")
+#: Variables of Spark and of this package, in which a worker may differ from the daemon; Python reads none of them when it starts.
+_OF_SPARK = (b"SPARK_", b"PYSPARK_", b"PYTHON_", b"OMP_NUM_THREADS=", b"SERIATIM_")
 #: The modules that lone workers load beyond the daemon's workers.
 _MODULES = ("pyspark.worker", "pyspark.sql.worker.plan_data_source_read", "seriatim.spark.control.source")
 

@@ -13,8 +13,6 @@ BEGIN
         RETURNING stored.arrival_id, stored.position
     )
     INSERT INTO {schema}.dropped (arrival_id, position)
-    SELECT gone.arrival_id, gone.position FROM gone
-    LEFT JOIN alone ON alone.arrival_id = gone.arrival_id AND alone.position = gone.position
-    WHERE alone.arrival_id IS NULL;
+    SELECT arrival_id, position FROM gone EXCEPT SELECT arrival_id, position FROM alone;
 END
 $function$;

@@ -1,5 +1,5 @@
 -- Put the next messages of a queue without order into a reader's next batch. Return their number.
--- is: generic plan
+-- is: generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.put_in_batch_unordered(
     of_queue integer, in_batch bigint, at_most bigint
 ) RETURNS bigint
@@ -19,7 +19,7 @@ BEGIN
         ORDER BY rank LIMIT at_most
         FOR NO KEY UPDATE SKIP LOCKED
     ) AS next
-    WHERE entry.entry_id = next.entry_id;
+    WHERE entry.entry_id = ANY (ARRAY[next.entry_id]);
     GET DIAGNOSTICS taken = ROW_COUNT;
     RETURN taken;
 END

@@ -1,8 +1,8 @@
 -- Complete messages that were handed out: delete them, or keep them as history. `keep`: `nothing`, `everything`, or
 -- else only messages that have failed before. A message with a single destination is deleted with its entry; with
 -- more, no receiver can know whether it is the last, so that is left to the clean-up. `ordinals`, `lates`: as they
--- were handed out; the places of late ones are late at their gate, too. The caller has the group of the entries, or
--- the entries, in hand.
+-- were handed out; the places of late ones are late at their gate, too. `of_incarnation`: that of their group; NULL:
+-- each has its own group's. The caller has the group of the entries, or the entries, in hand.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.complete_entries(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
@@ -44,21 +44,6 @@ BEGIN
         IF looks IS NOT NULL THEN
             PERFORM {schema}.look_at_gates(looks);
         END IF;
-    ELSIF keep = 'everything' THEN
-        WITH done AS (
-            DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
-                AS handed (entry_id, ordinal, late)
-            WHERE entry.entry_id = ANY (ARRAY[handed.entry_id])
-            RETURNING entry.*, handed.ordinal AS handed_ordinal, handed.late AS handed_late
-        )
-        INSERT INTO {schema}.history (
-            entry_id, queue_id, group_key, incarnation, ordinal, late, arrival_id, position, sequence,
-            subscription_ids, attempt
-        )
-        SELECT
-            entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position, sequence,
-            subscription_ids, attempt
-        FROM done;
     ELSE
         WITH done AS (
             DELETE FROM {schema}.entries AS entry USING unnest(entry_ids, ordinals, lates)
@@ -71,17 +56,19 @@ BEGIN
                 subscription_ids, attempt
             )
             SELECT
-                entry_id, queue_id, group_key, of_incarnation, handed_ordinal, handed_late, arrival_id, position,
-                sequence, subscription_ids, attempt
-            FROM done WHERE attempt > 0
+                entry_id, queue_id, group_key, coalesce(of_incarnation, (
+                    SELECT known.incarnation FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = done.queue_id AND known.group_key = done.group_key
+                ), 0), handed_ordinal, handed_late, arrival_id, position, sequence, subscription_ids, attempt
+            FROM done WHERE keep = 'everything' OR attempt > 0
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
             WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = ANY (ARRAY[done.position])
-                AND stored.destinations = 1 AND done.attempt = 0
+                AND stored.destinations = 1 AND done.attempt = 0 AND keep <> 'everything'
             RETURNING stored.position
         )
         SELECT array_agg(done.arrival_id), array_agg(done.position), (SELECT count(*) FROM alone)
-        INTO arrivals, positions, alone FROM done WHERE attempt = 0;
+        INTO arrivals, positions, alone FROM done WHERE attempt = 0 AND keep <> 'everything';
     END IF;
     IF cardinality(arrivals) > alone THEN
         INSERT INTO {schema}.dropped (arrival_id, position)
