@@ -211,8 +211,8 @@ def _written(dsn: str, schema: str, rows: DataFrame) -> float:
 
 
 def _read(spark: SparkSession, dsn: str, schema: str, process: int) -> _Measured:
-    """Spark out of a queue of a box in two batches. The first pays for the start of the query and of its workers; the second counts, twice.
-    Like the ceilings, it deletes nothing.
+    """Spark out of a queue of a box in two batches. The first pays for the start of the query and of its workers; the second counts, twice,
+    with the end of the first: so it is in each batch of a query that goes on.
     """
     source = spark.readStream.format("seriatim").option("dsn", dsn).option("schema", schema).option("queue", "orders")
     with TemporaryDirectory() as folder:
@@ -222,9 +222,8 @@ def _read(spark: SparkSession, dsn: str, schema: str, process: int) -> _Measured
         first = _batch(query, 1)
         before = used(process)
         second = _batch(query, 2)
-        # At once: now the box deletes the messages of the first batch.
+        query.processAllAvailable()  # The box deletes the messages of the first batch.
         spent = used(process) - before
-        query.processAllAvailable()
         query.stop()
     if first["numInputRows"] + second["numInputRows"] != _MESSAGES:
         raise RuntimeError(
