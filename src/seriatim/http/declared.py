@@ -69,8 +69,10 @@ def _object(told: str, required: tuple[str, ...], **properties: Schema) -> Schem
 
 def _wish(told: str, required: tuple[str, ...], **properties: Schema) -> Schema:
     """An object that callers send. What is null counts as left out: many programs write every member."""
+    takes_any = {name for name, one in properties.items() if one.keys() <= {"description"}}
+    as_is = {*required, *takes_any}
     return _object(
-        told, required, **{name: one if name in required else _or_null(one) for name, one in properties.items()}
+        told, required, **{name: one if name in as_is else _or_null(one) for name, one in properties.items()}
     )
 
 
