@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import pytest
 
-from seriatim.box.views import operations_done
 from seriatim.operations import groups, queues
 from seriatim.operations.operator_log import operator_log, operator_log_runs
 from tests.box.console import define, publish
@@ -58,13 +57,13 @@ def test_a_page_of_lines_goes_on_below_its_last_line(logged, monkeypatch):
         more = re.search(r'rel="next" href="([^"]+)"', page)
         address = more and more[1].replace("&amp;", "&")
     assert seen == ["the vendor", "night", "the vendor"]
-    monkeypatch.setattr(operations_done, "_AMONG", 4)
+    monkeypatch.setattr("seriatim.operations.operator_log._AMONG", 4)
     first = operator_log_runs(logged)
     assert spans(first) == [(5, 6, "ann", 2), (4, 4, "bob", 1), (3, 3, "ann", 1)]
     assert [one.is_cut for one in first] == [False, False, True]
     assert spans(operator_log_runs(logged, before=first[-1].first_id)) == [(1, 2, "ann", 2)]
     assert 'before=3">More</a>' in client.get("/log").text
-    monkeypatch.setattr(operations_done, "_LISTED", 1)
+    monkeypatch.setattr("seriatim.operations.operator_log._LISTED", 1)
     assert "and 1 more" in client.get("/log").text
 
 

@@ -313,7 +313,6 @@ def test_several_paths_are_kept_as_a_list():
             "queue 'q': last is a function, which a message box can't keep",
         ),
         (Queue("q", UnitOfWork(last=" "), "key", "n"), "queue 'q': last is not a filter"),
-        (Queue("q", UnitOfWork(size=""), "key", "n"), "'' is not a property (size of queue 'q')"),
         (Queue("q", group="x" * 129), "is not a property (group of queue 'q')"),
         (Queue("q", group="key", priority="a\0"), "is not a property (priority of queue 'q')"),
         (Queue("q", group=Group("key", default="é" * 513)), "queue 'q': default can't be a key"),

@@ -61,7 +61,7 @@ def texts(entry: Section, key: str) -> dict[str, str]:
     return {name: text for name in section.names() if (text := section.text(name, required=True)) is not None}
 
 
-def later(module: str, name: str, *arguments: Any, **values: Any) -> Callable[[], Any]:
+def later(module: str, name: str, /, *arguments: Any, **values: Any) -> Callable[[], Any]:
     """What makes an object of a class whose module, perhaps of an extra, is imported only then."""
     return lambda: getattr(import_module(module), name)(*arguments, **values)
 

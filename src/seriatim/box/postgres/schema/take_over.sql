@@ -9,3 +9,5 @@ DELETE FROM {schema}.migrations;
 ALTER SEQUENCE {schema}.edited_bodies_edit_id_seq RENAME TO edits_edit_id_seq;
 ALTER TABLE {schema}.id_spaces DROP COLUMN since_upgrade;
 DROP FUNCTION {schema}.take_in_one_on_way;
+DROP FUNCTION {schema}.permit_entries_for;
+DROP FUNCTION {schema}.record_caused_events;
