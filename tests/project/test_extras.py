@@ -40,6 +40,8 @@ ON_SPARK = (
                 "progress",
                 "resubmit",
                 "run",
+                "spark_logs",
+                "state_files",
                 "tally",
             ),
         )
