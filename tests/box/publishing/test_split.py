@@ -84,7 +84,9 @@ class Queue:
                 seen = self.seen(delivery)
                 delivery.put_back()
                 delivery = tx.receive(self.name, limit=how.limit, group=delivery.group)
-                assert self.seen(delivery) == seen
+                again = self.seen(delivery)
+                # A look is a round of its own, and may release more.
+                assert (again[: len(seen)] if isinstance(self.policy, sq.BestEffort) else again) == seen
             if how.ends == "put back":
                 return True
             delivery.done()
