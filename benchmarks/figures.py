@@ -78,7 +78,7 @@ def shown_row(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
     demand = "" if limit is None else f"{'≥' if row['least'] else '≤'} {limit:g}"
     if limit is not None and (ratio < limit if row["least"] else ratio > limit):
         demand = f"**!** {demand}"
-    amount = f"{statistics.median(row['amounts']):,.4g} {row['unit']}" if row["amounts"] else ""
+    amount = f"{_written(statistics.median(row['amounts']))} {row['unit']}" if row["amounts"] else ""
     return f"{ratio:.2f}", _range(row["ratios"]), amount, demand
 
 
