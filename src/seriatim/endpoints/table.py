@@ -79,7 +79,6 @@ class TablePort:
         #: ``group``, ``incarnation``, ``late``, ``location``, ``message_id``, ``ordinal``, ``queue``, ``received_at``, ``sequence``,
         #: ``ticket``, ``type``. Missing values are NULL.
         self._columns = dict(columns)
-        self._dsn = dsn
         self._restedness = Restedness()
         self._pool: ConnectionPool[RestedConnection] | None = None
         #: The other PostgreSQL, without secrets, for errors.

@@ -25,7 +25,7 @@ from seriatim.http.reading import Member, as_text, checked, items, json_of, memb
 from seriatim.http.requests import ask
 from seriatim.pipeline.types.message import Message
 
-_STRUCTURED, _BATCH, _PLAIN = "application/cloudevents", "application/cloudevents-batch", "application/json"
+_STRUCTURED, _PLAIN = "application/cloudevents", "application/json"
 _MOST_MESSAGES = 10_000
 #: Characters of a source that are kept as they are with an id.
 _LONGEST_SOURCE = 256

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -49,7 +48,6 @@ class Pair:
     ) -> None:  # fmt: skip
         self.name, self.boxes, self.journal = name, boxes, journal
         self._prefer_us, self._spread_us = prefer_us, spread_us
-        self._lock = threading.Lock()
         self._routing: Routing | None = None
 
     def forget(self) -> None:

@@ -182,7 +182,7 @@ def _check_circles(after: Definitions) -> None:
             one = after.queues[gate]
 
 
-#: So many groups are locked at most: the server has room for so many locks only.
+#: A definition locks at most this many groups: PostgreSQL has room for few locks.
 _MOST_GROUPS = 1000
 
 

@@ -78,7 +78,7 @@ def _is_noted(apart: Begin, lost: LostTurn, fault: Fault, patience_s: float = _P
 
 
 def _fault_of(lease: Any) -> Fault:
-    """What is counted: what the holder said, or that the lease ran out."""
+    """The failure that the holder of a lease told, or else that the lease ran out."""
     if lease.told is not None:
         said = lease.told
         return Fault(FaultKind(said["kind"]), "Failed", said["error"], lease.worker, retry_after=said["retry_after_us"])
