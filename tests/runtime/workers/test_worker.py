@@ -13,7 +13,7 @@ import pytest
 import seriatim as sq
 from seriatim.operations import invariants, messages, queues
 from seriatim.operations.grants import grant
-from seriatim.runtime.workers import turn, worker_threads
+from seriatim.runtime.workers import chores, turn, worker_threads
 from seriatim.runtime.workers import worker as worker_module
 from tests.box.shop import define, left, publish, rows, see, seen
 
@@ -635,6 +635,27 @@ def test_at_the_end_turns_are_finished(box):
         assert begun.wait(DEADLINE_S)
         worker.stop()
         free.set()
+    assert ended == [1]
+    assert seen(box) == [("c1", 1)]
+    assert left(box) == 2
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_no_turn_begins_after_a_stop_that_the_worker_has_not_yet_seen(box, monkeypatch, mode):
+    """The threads are told by the call itself, wherever the worker's own loop is at that moment."""
+    define(box)
+    publish(box, 1, 2, 3)
+    go_on = threading.Event()
+    monkeypatch.setattr(chores.Chores, "look", lambda self: go_on.wait(DEADLINE_S))
+
+    def handle(message, tx):
+        see(box, message, tx)
+        worker.stop()
+
+    worker = sq.Worker(box, "shop", handle, workers=1, name="w", mode=mode, pace=sq.Pace(run_length=1))
+    with working(worker) as ended:
+        until(lambda: seen(box) and not any(thread.name == "w/1" for thread in threading.enumerate()))
+        go_on.set()
     assert ended == [1]
     assert seen(box) == [("c1", 1)]
     assert left(box) == 2

@@ -30,5 +30,8 @@ class TurnsWithLeases:
         """The longest time of a handler, seconds."""
         return self.turns.turn_limit_s
 
+    def ending(self) -> bool:
+        return self.turns.ending()
+
     def give_up(self, thread: int | None) -> None:
         self.turns.give_up(thread)

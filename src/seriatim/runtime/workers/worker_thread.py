@@ -38,6 +38,9 @@ class Turns(Protocol):
     def turn_limit_s(self) -> float:
         """The longest time of a turn, or of a handler, seconds."""
 
+    def ending(self) -> bool:
+        """Return whether no further message is to be begun."""
+
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn."""
 
@@ -129,7 +132,7 @@ class WorkerThread(threading.Thread):
             self._idleness.leaves(self)
 
     def run(self) -> None:
-        while not (self._stop_asked.is_set() or self.given_up or self.is_leaving):
+        while not (self._turns.ending() or self.given_up or self.is_leaving):
             try:
                 self._turn()
             except (Unavailable, EnvironmentProblem) as error:
