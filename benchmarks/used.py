@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,6 +12,12 @@ from operator import sub
 from pathlib import Path
 
 __all__ = ["Used", "peaks", "used"]
+
+#: The bit of SIGCHLD in the list of the signals that a process ignores.
+_SIGCHLD = 1 << (signal.SIGCHLD - 1)
+#: The seconds of each child of a process that ignores SIGCHLD, by its number and its start, when it was last seen. PySpark's daemon does,
+#: so the kernel forgets what an ended worker has used.
+_FORGOTTEN: dict[tuple[int, str], float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +58,20 @@ def used(server: int | None = None) -> Used:
     children: defaultdict[int, list[int]] = defaultdict(list)
     own: dict[int, float] = {}
     gone: dict[int, float] = {}
+    started: dict[int, str] = {}
     for process, fields in _read(Path("/proc")):
         children[int(fields[1])].append(process)
-        own[process], gone[process] = _seconds(fields[11:13]), _seconds(fields[13:15])
+        own[process], gone[process], started[process] = _seconds(fields[11:13]), _seconds(fields[13:15]), fields[19]
 
     def below(process: int) -> float:
-        return gone.get(process, 0.0) + sum(own[child] + below(child) for child in children[process])
+        found = {child: own[child] + below(child) for child in children[process]}
+        if found and _forgets(process):
+            _FORGOTTEN.update({(child, started[child]): seconds for child, seconds in found.items()})
+        return gone.get(process, 0.0) + sum(found.values())
 
     me = os.getpid()
+    of_python = below(me)
+    forgotten = sum(seconds for (child, start), seconds in _FORGOTTEN.items() if started.get(child) != start)
     jvms = [child for child in children[me] if _name(Path(f"/proc/{child}")) == "java"]
     threads = [
         (Path(f"/proc/{jvm}/task/{thread}"), fields)
@@ -70,10 +83,19 @@ def used(server: int | None = None) -> Used:
     return Used(
         of_jvms - compilers,
         compilers,
-        below(me) - of_jvms,
+        of_python + forgotten - of_jvms,
         own.get(server, 0.0) + below(server) if server is not None else 0.0,
         own[me],
     )
+
+
+def _forgets(process: int) -> bool:
+    """Whether what ended children have used is forgotten."""
+    with suppress(OSError):  # it has just ended
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("SigIgn:"):
+                return bool(int(line.split()[1], 16) & _SIGCHLD)
+    return False
 
 
 def peaks() -> tuple[float, float]:
