@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.runtime.processes.link_server import LinkServer
+from seriatim.runtime.processes.serve import Serve
 from tests.box import roles
 from tests.box.links.pairs import ORDER, order
 from tests.certificates import Authority
@@ -57,6 +58,16 @@ def test_two_boxes_are_paired_used_and_parted_by_commands(two):
     assert removed == {"link": "far", "messages": 1}
     assert "there are no links" in _run(near, "link", "status")
     assert "there is no link 'far'" in _run(near, "link", "status", "far", code=2)
+
+
+def test_serving_tells_over_which_links_it_transmits(two, monkeypatch):
+    near, far = two
+    near.define(sq.Link("far", dsn=roles.dsn_of(far, "road_of_commands")))
+    monkeypatch.setattr(Serve, "run", lambda serving: None)  # what it does is tested elsewhere
+    told = [CliRunner().invoke(main, ["serve", "--dsn", box.dsn, "--schema", box.schema]).stderr for box in two]
+    assert "transmitting over far\n" in told[0]
+    assert "Ctrl-C stops it" in told[1]
+    assert "transmitting" not in told[1]
 
 
 def test_a_link_that_leads_nowhere_is_told(two):

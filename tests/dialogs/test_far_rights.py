@@ -7,9 +7,11 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg import sql
 
 import seriatim as sq
+from seriatim.cli.main import main
 from seriatim.operations import dialogs
 from seriatim.operations.grants import grant, grants, revoke
 from tests.box import roles
@@ -112,6 +114,8 @@ def test_what_a_role_sees_of_the_catalogue(boxes):
     )
     status = 'it waits for the link "south"'
     mine = (handle, "Seller", "south", 0, "Header", 3, status)
+    listed = CliRunner().invoke(main, ["dialogs", "list", "--waiting", "--dsn", north.dsn, "--schema", north.schema])
+    assert status in listed.output
     with clerk(north, receive=["bought"]) as name:
 
         def seen(statement):

@@ -14,7 +14,8 @@ from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.telling import telling_work
-from seriatim.errors import UsageError
+from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.operations import links
 from seriatim.operations.queues import activations
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits, Pace
@@ -123,6 +124,8 @@ def serve(
             reads=not no_readers,
         )
         told.append(f"{_what(box, queues, alone=no_readers)}; Ctrl-C stops it")
+        if (over := _links_called(box)) and not no_readers:
+            told.append(f"transmitting over {', '.join(over)}")
         if serving.ports:
             told.append(f"receiving through {', '.join(one.name for one in serving.ports)}")
         if regions is not None:
@@ -154,6 +157,14 @@ def _what(box: MessageBox, queues: tuple[str, ...], *, alone: bool) -> str:
     if found := queues or [one.queue for one in activations(box)]:
         return f"serving {', '.join(found)}"
     return "no queue has an activation yet; queues that get one will be served"
+
+
+def _links_called(box: MessageBox) -> list[str]:
+    """The links whose address this box has; none for a role that may not transmit: only the owner of the box may."""
+    try:
+        return [one.link for one in links.status(box) if one.has_address]
+    except EnvironmentProblem:
+        return []
 
 
 @contextmanager

@@ -26,7 +26,7 @@ DIALOGS: Table[DialogView] = Table(
         receive_sequence="the number of the next message that it receives",
     ),
     *columns("unread", "waiting"),
-    *json_only(transmission_status="why the messages in `waiting` can't be delivered yet"),
+    Column("transmission_status", "why they wait", meaning="why the messages in `waiting` can't be delivered yet"),
     Column("began_at", "began", meaning="when it began"),
     *json_only(
         closed_at="when it was closed",
