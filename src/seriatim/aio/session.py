@@ -295,9 +295,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         is_particular: bool = False,
         key: object = None,
     ) -> T | None:
-        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification. `key`: see
-        `WaitingCoroutine`.
-        """
+        """Return the result of `look`, in a session that has done nothing again after each notification. `key`: see `WaitingCoroutine`."""
         wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))

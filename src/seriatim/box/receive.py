@@ -124,9 +124,7 @@ class Receiver:
                         waiter.pass_on()
 
     def _next(self) -> Delivery | None:
-        """Return the next messages. A group at which the turn fails is set apart, and the others go on, unless the transaction is the
-        caller's.
-        """
+        """Return the next messages. A group at which the turn fails is set apart, unless the transaction is the caller's."""
         while True:
             try:
                 return self._next_turn()
@@ -314,9 +312,7 @@ class Receiver:
         return delivery
 
     def _route(self) -> bool:
-        """Route messages published through SQL; return whether this or another process routed any. If the role of the session may not
-        route, others have to; until then later messages aren't judged.
-        """
+        """Route what came by SQL; return whether anybody routed any. Where the role may not, nothing later is judged until others do."""
         if not is_unrouted(self._transaction):
             return False
         # Nothing is left where the transaction sees messages that others don't: its own, which it has numbered already.
@@ -335,9 +331,7 @@ class Receiver:
             self._turns_on(transaction).judge_all(queue, locked)
 
     def _judge_next(self, queue: BoxQueue, own: LockedGroups, judged: TurnResult) -> bool:
-        """If a turn of the locked group alone isn't worth it, judge it together with the next groups, and unlock them. Then its
-        messages can be handed out.
-        """
+        """If a turn of the locked group alone isn't worth it, judge it with the next groups, and unlock them."""
         if not judged.handed or (judged.arrived >= _FEW and self._limit >= _RUN):
             return False
         groups = min(_NEXT_GROUPS, _NEXT_MESSAGES // max(judged.arrived, 1))

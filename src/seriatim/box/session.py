@@ -400,9 +400,7 @@ class Session(PublishVerbs, DialogVerbs):
         return held is not None and held.is_lent
 
     def _check_own(self) -> Delivery | None:
-        """Return the last delivery of this session, and refuse to receive beside another session of the connection. Group locks don't keep
-        sessions of one connection apart.
-        """
+        """Return this session's last delivery; refuse to receive beside another session's, which group locks wouldn't keep apart."""
         if self._is_lent:
             raise Misuse(
                 "a handler can't receive in the transaction of its message",

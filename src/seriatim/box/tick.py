@@ -80,9 +80,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
 
 
 def judge(access: Access, queue_id: int) -> None:
-    """Do for one queue what its receivers in SQL can't do: route, fire timers, count leases that ran out and messages that were rolled back
-    alone, and judge all that has arrived; then wake the receivers that listen.
-    """
+    """Do for one queue what its receivers in SQL can't: route, fire timers, count lost leases and rollbacks, judge; then wake them."""
     route_pending(access)
     with access.transaction() as transaction:
         named = {one.queue_id: one for one in access.known.current(transaction).queues.values()}

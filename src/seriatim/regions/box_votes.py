@@ -340,9 +340,7 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """Return the messages that have another number here already. A message with a higher number was barred from this one, and vice
-        versa.
-        """
+        """Return the messages with another number here; one with a higher number was barred from this one, and vice versa."""
         dropped: set[int] = set()
         rows = {self._id(row): row for row in self._rows}
         for row in rows.values():

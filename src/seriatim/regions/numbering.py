@@ -112,9 +112,7 @@ class Numbering:
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:
-    """Return the numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by the present
-    ones.
-    """
+    """Return the numbers of messages, `NO_NUMBER` for none, by the known definitions, or else by the present ones."""
     anew = False
     while True:
         routing = pair.routing(anew=anew)

@@ -109,9 +109,7 @@ class Transaction(Statements):
             self.access.publish_notices(self, noticed)
 
     def leave_bodies(self, above: int) -> None:
-        """Leave bodies of more bytes, and the parts of messages, where they are when messages are handed out, also in the next transactions
-        of the connection's user. Call it before the transaction begins.
-        """
+        """Leave larger bodies, and all parts, where they are, also in the user's next transactions; call it before one begins."""
         if isinstance(self.connection, OwnConnection):
             self.connection.largest_body = above
 

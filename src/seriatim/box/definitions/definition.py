@@ -25,9 +25,7 @@ _Derived = TypeVar("_Derived")
 
 
 class QueueOfRegions(UsageError):
-    """A message for a queue of two regions was published to one box alone. `where`: the queue; `queues`: all that messages of the call
-    reach.
-    """
+    """A message for a queue of two regions (`where`) was published to one box alone. `queues`: all that the call reaches."""
 
     queues: frozenset[str] = frozenset()
 

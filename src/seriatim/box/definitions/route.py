@@ -62,9 +62,7 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The destinations of messages: the rows of the messages, their queues, and the subscriptions that led there. `parts`: for each queue
-    its number, its places, and the rows of its messages.
-    """
+    """Messages and where they go: rows, queues, subscriptions. `parts`: for each queue its number, its places, its messages' rows."""
 
     rows: list[int]
     queue_ids: list[int]
@@ -218,9 +216,7 @@ class Router:
         return self._matcher.properties
 
     def plain_properties(self, kinds: Iterable[str]) -> Mapping[str, str] | None:
-        """The properties that messages of some types may have, with their types, if nobody looks at their bodies, and only filters lead
-        them; None: they have to be routed one by one.
-        """
+        """The properties of messages of these types that only filters lead, with their types; None: route them one by one."""
         if self._correlation.names or self.needs_time:
             return None
         types = [None if kind in self._problems else self._declared.get(kind) for kind in kinds]
@@ -234,9 +230,7 @@ class Router:
         return self._problem_of(queue) is None and queue not in self._gates
 
     def led_by_filters(self, columns: Mapping[str, Values], n: int) -> list[tuple[BoxQueue, Ints, Ints]] | None:
-        """By queue the rows of `n` messages that filters lead there, and the numbers of their subscriptions; `columns`: the properties
-        `filtered`. None: several subscriptions lead a message to one queue.
-        """
+        """By queue the rows that filters lead there, and their subscriptions; None: several lead a message to one queue."""
         rows, filters = self._matcher.matches(columns, n)
         queues, ids = self._queue_of[filters], self._id_of[filters]
         places = np.sort(rows * len(self._destinations) + queues)
@@ -431,9 +425,7 @@ class Router:
         queues: Ints,
         kinds: Sequence[Message],
     ) -> dict[tuple[int, int], InstanceMatch]:
-        """The groups to which running instances lead messages, by row and queue, for messages without a group of their own there. If values
-        of several properties match, the property that the starting subscription names first decides.
-        """
+        """The groups, by row and queue, to which instances lead messages without an own one; the first property of `correlate` wins."""
         places: list[tuple[int, int]] = []
         asked: list[ValueQuery] = []
         for number, queue in enumerate(self._destinations):

@@ -162,9 +162,7 @@ def give_back(transaction: Transaction, queue: str, token: int) -> bool:
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
-    """Keep a group from all turns but the present one, until `note_lost` removes the lease; it counts from the commit on, and runs out by
-    itself. So the ender of that turn can count its attempt before the next one begins.
-    """
+    """Keep a group from all other turns from the commit on, until `note_lost` counts the present one's attempt, or time runs out."""
     bound = transaction.access.known.current(transaction).queue(queue)
     token = transaction.value(
         "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,

@@ -93,9 +93,7 @@ class Door:
         return self._calls.principal, wanted.queue, wanted.attempt_id
 
     def look(self, session: Session, wanted: Wanted, wait: float | str | None = None) -> TakenLease | None:
-        """Hand out the next run in a session that has done nothing yet; its commit makes the lease. None: there is none. With an id of an
-        attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
-        """
+        """Hand out the next run, or the lease of an earlier attempt with this id. `Superseded`: a later call has it. None: nothing."""
         if self._bodies is not None:
             self._bodies.leave(session.transaction)
         if wanted.attempt_id is not None:

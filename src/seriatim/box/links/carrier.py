@@ -32,9 +32,7 @@ _SETTINGS = (
 
 
 class _Patient(RestedConnection):
-    """A connection that waits for an answer for a limited time: a route that drops packets silently can't block it for ever. An answer that
-    has begun has to go on.
-    """
+    """A connection that waits for the begin of an answer for a limited time: a route that drops packets can't block it for ever."""
 
     most_s, silent_s = _ANSWER_S, SILENT_S
 
@@ -90,9 +88,7 @@ class Carrier:
         return self._call("link_fetch", request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box for the steps of a message. The errors are the same as for the class; a box without this door is one without
-        links.
-        """
+        """Ask the other box for the steps of a message. Errors: see the class; a box without this door is one without links."""
         return self._call("link_trace", question)
 
     def close(self) -> None:

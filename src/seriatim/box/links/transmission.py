@@ -76,9 +76,7 @@ class Roads:
         return carrier
 
     def is_silent(self, link: Link) -> bool:
-        """Return whether nothing has left over a link for a while: then even an empty batch is sent, so that each box sees the other's
-        state.
-        """
+        """Return whether nothing has left over a link for a while: then an empty batch tells each box of the other's state."""
         return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
 
     def rests(self, link: Link) -> bool:

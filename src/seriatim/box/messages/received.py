@@ -109,9 +109,7 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put the edited bodies and properties into rows of messages that are handed out. Only failed messages are edited, so nothing is read
-    for messages that are handed out for the first time.
-    """
+    """Put edits of failed messages into rows that are handed out; of messages handed out for the first time nothing is read."""
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows

@@ -167,9 +167,7 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
 def retry_messages(
     transaction: Transaction, queue: BoxQueue, message_ids: Sequence[str], by: Operator, *, body: bytes | None = None
 ) -> dict[str, Operation | ActionRefused]:
-    """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction. The number
-    of statements doesn't depend on the number of messages.
-    """
+    """Retry messages of an `Unordered` queue that are faulted, postponed or wait for their next attempt, in as many statements as one."""
     name = queue.declared.name
     if queue.has_groups:
         raise _stops_group(name)

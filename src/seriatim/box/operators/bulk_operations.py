@@ -127,9 +127,7 @@ def begin(transaction: Transaction, bulk_id: int) -> BulkOperation:
 
 
 def cancel(transaction: Transaction, bulk_id: int, by: Operator) -> BulkOperation:
-    """Cancel an operation, in the transaction, and log it: what is done stays done, and nothing more is. Waits for the portion that is
-    being done.
-    """
+    """Cancel an operation, and log it: what is done stays done. Waits for the portion that is being done."""
     if not transaction.value("cancel_bulk", of_bulk=bulk_id, its_actor=by.actor, its_reason=by.reason):
         found = bulk_operation_of(transaction, bulk_id)
         raise ActionRefused(f"cannot cancel bulk operation {bulk_id}, which is {found.state}")

@@ -25,9 +25,7 @@ def resume(transaction: Transaction, instance_id: int, actor: str, reason: str) 
 
 
 def terminate(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """End an instance. Waiting messages with its group's key follow the starting subscriptions again; messages that a value led to it are
-    dead. A suspended instance is resumed for that.
-    """
+    """End an instance, also a suspended one. Its group's messages follow starting subscriptions again; those led by a value are dead."""
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)
     queue = read_definitions(transaction).queue(found.queue)

@@ -338,9 +338,7 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
 
 
 def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
-    """How long the history of a queue is kept; None: for ever. The history of a dropped queue isn't kept. Messages that are kept because
-    they had failed stay as long as their faults, unless their queue says for how long.
-    """
+    """How long the history of a queue is kept, None: for ever; failed messages, unless it says so, as long as their faults."""
     if queue is None or queue.keeps == "nothing":
         return timedelta(0)
     if queue.keep.done_for is not None:

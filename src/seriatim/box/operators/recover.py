@@ -15,9 +15,7 @@ _ACTOR = "seriatim"
 
 
 def recover(access: Access, *, ahead: bool = False) -> int:
-    """Retry each faulted group that is due, in queues with recoveries; each group in a separate transaction. Where messages are
-    faulted by themselves, retry each message.
-    """
+    """Retry each faulted group that is due, in a transaction of its own; where messages are faulted by themselves, each message."""
     try:
         return _recovered(access, ahead=ahead)
     except EnvironmentProblem:

@@ -34,9 +34,7 @@ class Resubmitted:
 
 
 class _Waiting(NamedTuple):
-    """An unrouted message, or a message that a queue has set aside as invalid with its number there; with its place in the order of
-    commit and its place in the spool.
-    """
+    """An unrouted message, or one that a queue has set aside as invalid with its number there; with its places in commits and spool."""
 
     stamp: int
     serial: int

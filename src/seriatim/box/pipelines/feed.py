@@ -92,9 +92,7 @@ class PipelineFeed(Closing):
     # ---- columns
 
     def properties(self) -> dict[str, str]:
-        """The properties that the message types declare, by name, and their types; each has a column. Messages for a service have the
-        properties of their dialog instead.
-        """
+        """The properties that the message types declare, by name, with their types; of messages for a service those of the dialog."""
         if self._service is not None:
             return dict(DIALOG)
         with self._access.transaction() as transaction:
@@ -415,9 +413,7 @@ class PipelineFeed(Closing):
 
 
 class _Pace:
-    """Chooses the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier
-    turns.
-    """
+    """Chooses the number of groups for a turn by the sets of earlier turns, so that a batch has at most one set too many."""
 
     def __init__(self, policy: Policy) -> None:
         self._has_sets = isinstance(policy, UnitOfWork)

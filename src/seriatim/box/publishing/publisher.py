@@ -147,9 +147,7 @@ class Publisher:
         return Published([waiting.get(id_, id_) for id_ in ids], left_out, destinations, waiting)
 
     def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
-        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed. `runs`: how many such statements
-        the call takes.
-        """
+        """Take some messages of a batch in; None: the definitions have changed. `runs`: how many such statements the call takes."""
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "take_in", parameters_of(routed, begin, end)

@@ -61,9 +61,7 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 @dataclass(frozen=True, slots=True)
 class _LeavingMessages(Columns):
-    """Released messages of the turn's groups, in the order in which they leave. `row`: the row of `Entries`; `fresh`: released in this
-    turn; `visible`: when it may be seen, microseconds.
-    """
+    """Released messages in the order in which they leave. `row`: of `Entries`; `fresh`: by this turn; `visible`: when, microseconds."""
 
     place: Ints
     row: Ints
@@ -537,9 +535,7 @@ class Turn:
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
     def _line(self, decided: Decided, sets: Ints | None) -> _LeavingMessages:
-        """Return the messages that were queued before and those released now, in the order in which they leave. `sets`: by row the set of
-        each, where a group may have several.
-        """
+        """Messages queued before and released now, as they leave. `sets`: by row the set of each, where a group may have several."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
@@ -666,9 +662,7 @@ class Turn:
         return found
 
     def _kept(self, held: Held, queued: _LeavingMessages, now: _NumbersNow | None) -> dict[str, Any]:
-        """Return the entries that change and stay: newly held or changed entries, and released entries whose place changes, or whose
-        number is known better.
-        """
+        """Return the entries that change and stay: newly held or changed ones, and released ones whose place or number is new."""
         entries = self._entries
         held, rows = self._stored(held)
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
@@ -695,9 +689,7 @@ class Turn:
         return found
 
     def _handed(self, line: _LeavingMessages, numbers: list[int | None] | None) -> list[HandedMessages]:
-        """Return the messages that leave, by group: those of a group are neighbours in the line. `numbers`: those of all entries, where
-        they aren't as stored.
-        """
+        """Return the messages that leave, by group, which are neighbours in the line. `numbers`: of all entries; None: as stored."""
         places, first = np.unique(line.place, return_index=True)
         bounds = [*first.tolist(), len(line)]
         entry_ids = self._entries.entry_id[line.row].tolist()

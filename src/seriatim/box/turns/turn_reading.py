@@ -24,9 +24,7 @@ FRESH = fresh_row(Fifo())
 
 
 class Portion(NamedTuple):
-    """The most messages that a turn reads: held messages of each group; arrived messages of each group, and of all groups
-    together, but at least a number of each.
-    """
+    """The most messages that a turn reads: held and arrived ones of each group, and arrived ones together, at least a number of each."""
 
     held: int = 1_000
     arrived: int = 1_000

@@ -103,9 +103,7 @@ class Turns:
     def judge(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Mapping[str, Sequence[int]] | None = None
     ) -> TurnResult:
-        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set. `put_back`: by group the
-        numbers of messages that were taken out and have come back.
-        """
+        """Judge locked groups of one policy; hand out at most `limit` of each, or a set. `put_back`: numbers that come back, by group."""
         at_most = queue.at_most(limit)
         turn, _ = self._reading.read(queue, locked, at_most)
         if turn.is_short():
@@ -250,9 +248,7 @@ class Turns:
         entry_id: int | None = None,
         in_hand: Sequence[int] = (),
     ) -> ActionResult:
-        """Perform an operator's action on one locked group, after judging it; nothing is handed out. The events that it causes are left to
-        the caller to `record`.
-        """
+        """Perform an action on a locked group, after judging it; nothing is handed out. The caller `record`s what it causes."""
         reads = partial(
             self._reading.read,
             queue,
@@ -282,9 +278,7 @@ class Turns:
         all_held: bool = False,
         noticed: Sequence[EventKind] = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED),
     ) -> dict[str, ActedGroup | ActionRefused]:
-        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out. The events that it causes
-        are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the number of groups.
-        """
+        """As `act`, on some locked groups, in as many statements as for one; the caller `record`s, or `record_caused`."""
         done: dict[str, ActedGroup | ActionRefused] = {}
         for locked_part in locked.by_policy(queue) if locked.keys else ():
             policy = queue.declared.policy_of(locked_part.keys[0])

@@ -181,9 +181,7 @@ def lock(
     statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], numbers_asked: Iterable[tuple[str, int]] = (), *,
     opens: bool = False, passes_over: bool = False,
 ) -> LockedSessions:  # fmt: skip
-    """Lock sessions, and read them. `opens`: unknown ones, too. If all sessions below a key are over, such a session is refused, or left
-    out (`passes_over`).
-    """
+    """Lock sessions, and read them. `opens`: unknown ones, too; those that are over are refused, or left out (`passes_over`)."""
     keys, numbers = sorted(set(sessions)), list(numbers_asked)
     place = {"name": name, "queue": queue}
     of_numbers = {"asked": [session for session, _ in numbers], "numbers": [number for _, number in numbers]}

@@ -189,9 +189,7 @@ def fence(statements: JournalStatements, name: str, region: str, incarnation: in
 
 
 def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int] | None) -> bool:
-    """Return whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction
-    ends.
-    """
+    """Return whether a call counts the vote of a box that was restored since; until it ends no such box learns the numbers."""
     if not counted:
         return False
     fences = {row.region: row.incarnation for row in statements.rows("hold_regions", name=name)}
