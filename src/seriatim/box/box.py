@@ -443,7 +443,7 @@ class MessageBox(OnlyWith, Closing):
     def definitions(self) -> Definitions:
         """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
-            return self._access.known.current(transaction)
+            return transaction.definitions()
 
     @typed
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
@@ -455,7 +455,7 @@ class MessageBox(OnlyWith, Closing):
             UsageError: there is no such queue, or the limit is invalid.
         """
         with self._transaction() as transaction:
-            return peek(transaction, self._access.known.current(transaction), queue, group, limit)
+            return peek(transaction, transaction.definitions(), queue, group, limit)
 
     def tick(self, *, at_once: bool = False) -> Tick:
         """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry

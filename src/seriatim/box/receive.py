@@ -263,7 +263,7 @@ class Receiver:
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions, wary=self._tries)
             if delivery is None:
-                version = self._transaction.access.known.current(self._transaction).version
+                version = self._transaction.definitions().version
             now = self._see(version)
             if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
                 return self._next()  # another queue, or another order

@@ -64,7 +64,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
     scheduled = _scheduled(access)
     routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as transaction:
-        definitions = access.known.current(transaction)
+        definitions = transaction.definitions()
         forget_closed(transaction)
         transmit(transaction)
     failures = _Failures(access.place)
@@ -83,7 +83,7 @@ def judge(access: Access, queue_id: int) -> None:
     """Do for one queue what its receivers in SQL can't: route, fire timers, count lost leases and rollbacks, judge; then wake them."""
     route_pending(access)
     with access.transaction() as transaction:
-        named = {one.queue_id: one for one in access.known.current(transaction).queues.values()}
+        named = {one.queue_id: one for one in transaction.definitions().queues.values()}
     if (queue := named.get(queue_id)) is None or not queue.is_open or queue.regions is not None:
         return
     failures = _Failures(access.place)

@@ -338,5 +338,5 @@ def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application
     """
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
-        found = box.access.known.current(transaction).queue(queue)
+        found = transaction.definitions().queue(queue)
         return forget_group(transaction, found, group, by)

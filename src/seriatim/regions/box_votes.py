@@ -124,7 +124,7 @@ def vote(
     if way is not Way.COPY and not role.votes:
         return BoxVotes([False] * len(messages), role.incarnation, is_asked=False)
     is_stale = counted is not None and counted < role.fence
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     for _ in range(_TRIES):
         writing = _Writing(transaction, name, role, definitions, messages, way)
         writing.decide(is_stale=is_stale, renumbers=renumbers)
@@ -139,7 +139,7 @@ def led_alike(
 ) -> tuple[list[int], dict[int, str]]:
     """Return the copies that a box routes to the queues and numbers of the other box; and for the others the reasons."""
     role = role_of(transaction, name, region)
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     alike: list[int] = []
     elsewhere: dict[int, str] = {}
     for at, item in enumerate(messages):
@@ -160,7 +160,7 @@ def see(
 ) -> Sight:
     """Read what the box knows of sessions, and of messages by their ids, without locks."""
     role = role_of(transaction, name, region)
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     numbers = {queue: bound.queue_id for queue, bound in definitions.queues.items() if bound.queue_id in role.queue_ids}
     names = {queue_id: queue for queue, queue_id in numbers.items()}
     pairs = [(numbers[queue], session) for queue, session in sessions if queue in numbers]

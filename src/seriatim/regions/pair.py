@@ -134,7 +134,7 @@ class Pair:
 
     def _routing_in(self, transaction: Transaction, region: str) -> Routing:
         role = role_of(transaction, self.name, region)
-        return Routing(transaction.access.known.current(transaction), role.queue_ids)
+        return Routing(transaction.definitions(), role.queue_ids)
 
 
 def _by_queue(places: Iterable[SessionNumber]) -> dict[str, list[SessionNumber]]:

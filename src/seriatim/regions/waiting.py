@@ -93,7 +93,7 @@ def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) ->
 
 def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kept: Sequence[Reservation]) -> list[str]:
     """Keep messages; return the ids of those that wait already."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     routed = route_in(transaction, [item.message for item in numbered], definitions)
     check_all(routed)
     columns = parameters_of(routed, 0, len(numbered))

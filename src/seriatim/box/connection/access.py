@@ -15,6 +15,7 @@ from seriatim.box.connection.identity import Identity
 from seriatim.box.connection.queue_heads import Heads
 from seriatim.box.connection.remembered import FreeRoom, ToldOnce, TrialLooks
 from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
@@ -72,6 +73,10 @@ class Transaction(Statements):
         #: The notices that aren't published yet; None: a new list.
         self.notices = [] if notices is None else notices
         self._is_owner: bool | None = None
+
+    def definitions(self) -> Definitions:
+        """The definitions that the transaction sees, read again if they have changed."""
+        return self.access.known.current(self)
 
     def check_enabled(self) -> None:
         """Check that the box isn't disabled; asks PostgreSQL once for each connection."""

@@ -111,7 +111,7 @@ def note_lost(
     transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> FaultResult | None:
     """Record an attempt of a worker that died, unless the message is done by now; waits for another worker with the group."""
-    queue = transaction.access.known.current(transaction).queue(lost.queue)
+    queue = transaction.definitions().queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
         transaction, queue, lost.token, expired=lost.has_expired, patience_ms=max(1, round(patience_s * 1000))

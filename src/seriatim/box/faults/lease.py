@@ -158,12 +158,12 @@ def drop(
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
     """Remove the lease of a worker that ends: unfinished messages are free when the transaction ends, and no attempt is counted."""
-    return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
+    return drop(transaction, transaction.definitions().queue(queue), token)
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
     """Keep a group from all other turns from the commit on, until `note_lost` counts the present one's attempt, or time runs out."""
-    bound = transaction.access.known.current(transaction).queue(queue)
+    bound = transaction.definitions().queue(queue)
     token = transaction.value(
         "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
         period=timedelta(milliseconds=2 * _PATIENCE_MS),

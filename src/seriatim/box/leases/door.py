@@ -110,7 +110,7 @@ class Door:
         """The lease of an attempt that was made before; `LeaseLost` once it is over."""
         transaction = session.transaction
         with translated(self._access.place):
-            queue = self._access.known.current(transaction).queue(wanted.queue)
+            queue = transaction.definitions().queue(wanted.queue)
             named = {
                 "of_queue": queue.queue_id,
                 "of_holder": self._calls.principal.name,

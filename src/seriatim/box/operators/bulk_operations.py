@@ -168,7 +168,7 @@ def work_for(access: Access, seconds: float, ends: Callable[[], bool] = lambda: 
 
 
 def _acted(transaction: Transaction, claimed: Any) -> dict[str, _Result]:
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     queue = next((one for one in definitions.queues.values() if one.queue_id == claimed.of_queue), None)
     if queue is None:
         return dict.fromkeys(claimed.group_keys, _Result("changed", "its queue was dropped"))

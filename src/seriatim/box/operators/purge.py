@@ -139,7 +139,7 @@ def purgeable(
             "events_before": moment - keeping.events_for,
         }
         found = transaction.one("purgeable", Purgeable, **parameters)
-        groups, definitions = 0, access.known.current(transaction)
+        groups, definitions = 0, transaction.definitions()
         for one, before in _expired(transaction, queue, moment):
             looked_at = definitions.queue(str(one.declared.gate_name)) if one.numbers else one
             named = {"queue_id": looked_at.queue_id, "before": before}
@@ -315,7 +315,7 @@ def _befores(
     transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime, faults_for: timedelta
 ) -> dict[int, datetime]:
     """For each queue with a history to delete: the time before which its entries may go. `faults_for`: how long faults are kept."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     declared = {one.queue_id: one.declared for one in definitions.queues.values()}
     only = None if queue is None else definitions.queue(queue).queue_id
     befores = {}
@@ -328,7 +328,7 @@ def _befores(
 
 def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> list[tuple[BoxQueue, datetime]]:
     """The queues with expiring groups, each with the time since which such groups have been idle."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     only = None if queue is None else definitions.queue(queue)
     return [
         (one, moment - period)

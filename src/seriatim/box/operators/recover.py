@@ -24,7 +24,7 @@ def recover(access: Access, *, ahead: bool = False) -> int:
 
 def _recovered(access: Access, *, ahead: bool) -> int:
     with access.transaction() as transaction:
-        definitions = access.known.current(transaction)
+        definitions = transaction.definitions()
         queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recover.limit}
         if not queues:
             return 0

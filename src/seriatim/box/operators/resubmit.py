@@ -60,7 +60,7 @@ def resubmit(
     total = routed = stamp = serial = 0
     while True:
         with access.transaction() as transaction:
-            definitions = access.known.current(transaction)
+            definitions = transaction.definitions()
             queue_id = None if queue is None else definitions.queue(queue).queue_id
             parameters = {
                 "queue_id": queue_id,

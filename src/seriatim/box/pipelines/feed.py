@@ -96,7 +96,7 @@ class PipelineFeed(Closing):
         if self._service is not None:
             return dict(DIALOG)
         with self._access.transaction() as transaction:
-            types = self._access.known.current(transaction).types
+            types = transaction.definitions().types
         properties = dict(sorted(item for kind in types.values() for item in declared(kind).items()))
         reserved = {name.casefold() for name in own_names()}
         for name in properties:
@@ -247,7 +247,7 @@ class PipelineFeed(Closing):
         locked = self._locked(transaction, pace.groups(left))
         if not locked.keys:
             return 0
-        self._access.known.current(transaction)
+        transaction.definitions()
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
         transaction.notice(*judged.notices(self._queue(), locked.keys))
         handed = judged.handed
@@ -383,7 +383,7 @@ class PipelineFeed(Closing):
 
     def _queue_of(self, service: str) -> str:
         with self._access.transaction() as transaction:
-            services = self._access.known.current(transaction).services
+            services = transaction.definitions().services
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
             raise NotFound(f"there is no service {service!r}", remedy=remedy)
@@ -409,7 +409,7 @@ class PipelineFeed(Closing):
 
     def _refresh(self) -> None:
         with self._access.transaction() as transaction:
-            self._access.known.current(transaction)
+            transaction.definitions()
 
 
 class _Pace:

@@ -80,13 +80,13 @@ class Staging(Closing):
         self._routers: dict[int, Router] = {}
         if queue is not None:
             with self._access.transaction() as transaction:
-                self._access.known.current(transaction).queue(queue)
+                transaction.definitions().queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
         """Stage a part. An invalid row is staged as an unrouted message, with the reason."""
         of_part = f"{writer}\0{batch}\0{number}"
         with self._access.transaction() as transaction:
-            definitions = self._access.known.current(transaction)
+            definitions = transaction.definitions()
             named = {"writer": writer, "batch": batch, "number": number, "version": definitions.version}
             (part_id,) = transaction.rows("begin_part", **named)[0]
             part = OpenPart(transaction, part_id, number)
@@ -108,7 +108,7 @@ class Staging(Closing):
                 transaction.do("drop_parts", part_ids=part_ids)
                 return 0
             transaction.do("hold_definitions")
-            definitions = self._access.known.current(transaction)
+            definitions = transaction.definitions()
             self._check(transaction, parts, definitions)
             refuse_for_batch(transaction, definitions, part_ids)
             messages = transaction.value("merge_parts", of_parts=part_ids, repeat=self._incoming.ordered)
@@ -137,7 +137,7 @@ class Staging(Closing):
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
             with self._access.transaction() as transaction:
-                definitions = self._access.known.current(transaction)
+                definitions = transaction.definitions()
                 if not definitions.limited or self._is_done(transaction, writer, batch):
                     return
                 full = full_for_batch(transaction, definitions, part_ids)

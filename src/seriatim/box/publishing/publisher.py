@@ -189,7 +189,7 @@ class Publisher:
             without = full(transaction, definitions, routed, self._in_hand)
             if not without:
                 break
-            if (now := known.current(transaction)).version != definitions.version:
+            if (now := transaction.definitions()).version != definitions.version:
                 definitions, routed = now, self._routed(transaction, messages, now)
                 continue
             if not isinstance(without, FullQueue):
@@ -219,7 +219,7 @@ class Publisher:
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        now = self._access.known.current(transaction)
+        now = transaction.definitions()
         if nothing_done:
             transaction.connection.commit()  # only looked
         return now

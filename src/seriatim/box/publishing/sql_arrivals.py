@@ -82,7 +82,7 @@ def _read(transaction: Transaction) -> list[_Pending]:
 
 
 def _route(transaction: Transaction, pending: Sequence[_Pending]) -> None:
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     for portion in _portions(pending, router_of(definitions)):
         while not _enter(transaction, portion, definitions):
             definitions = transaction.access.known.read(transaction)
