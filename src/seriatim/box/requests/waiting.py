@@ -62,7 +62,7 @@ class RepliesThread(ListeningThread):
             return caller.result(step.seconds)
         return None
 
-    def _call_all(self) -> None:
+    def call_all(self) -> None:
         with self._lock:
             callers, self._callers = self._callers, {}
         for caller in callers:
