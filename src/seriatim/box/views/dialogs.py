@@ -120,5 +120,5 @@ def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bo
             with access.transaction() as transaction:
                 verbs = Dialogs(transaction)
                 for view in views[begin : begin + _BATCH]:
-                    verbs.end(view.handle, None, cleanup=True, in_hand=())
+                    verbs.end(view.handle, cleanup=True)
     return views
