@@ -7,13 +7,14 @@ import time
 from collections.abc import Mapping
 from ipaddress import ip_address
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from seriatim.box.connection.connections import Closing
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, SILENT_S, UNACKNOWLEDGED_S
@@ -55,7 +56,7 @@ class _Patient(RestedConnection):
             return end.value
 
 
-class Carrier:
+class Carrier(Closing):
     """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit."""
 
     def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
@@ -93,12 +94,6 @@ class Carrier:
 
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _call(self, function: str, frame: bytes) -> bytes:
         try:

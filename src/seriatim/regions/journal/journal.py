@@ -9,6 +9,7 @@ from functools import partial, wraps
 from itertools import islice
 from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
+from seriatim.box.connection.connections import Closing
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.values.time import micros
@@ -87,7 +88,7 @@ def _call(
     return method
 
 
-class Journal:
+class Journal(Closing):
     """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
     at first use. A name stands for a pair of regions: one journal can serve several.
     """
@@ -133,12 +134,6 @@ class Journal:
 
     def close(self) -> None:
         self._connections.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Journal({self._connections.place!r})"
