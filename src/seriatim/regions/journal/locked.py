@@ -6,9 +6,10 @@ reads, and one that writes. Statements that only compare and change a row (a com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from psycopg import errors
@@ -149,30 +150,9 @@ class LockedSessions:
 
     def write(self, *, ends: bool = False) -> None:
         """Write all changes, in one round trip; with `ends` the transaction commits in it."""
-        parameters = []
         place = {"name": self.name, "queue": self.queue}
-        if rows := [self._changed[key] for key in sorted(self._changed)]:
-            columns = {
-                "sessions": [session.session for session in rows], "done": [session.done_through for session in rows],
-                "sent": [session.sent_through for session in rows], "states": [int(session.state) for session in rows],
-                "versions": [session.version for session in rows], "claims": [session.claim for session in rows],
-                "regions": [session.region for session in rows], "leases": [session.lease_until for session in rows],
-                "holes": [session.hole_since for session in rows],
-                "hole_throughs": [session.hole_through for session in rows],
-                "forgotten": [session.forgotten_before for session in rows],
-                "take_overs": [session.take_overs for session in rows], "conflicts": [session.conflicts for session in rows],
-                "used": [session.used_at for session in rows],
-            }  # fmt: skip
-            parameters.append(("write_sessions", place | columns))
-        if noted := [self._noted[key] for key in sorted(self._noted)]:
-            columns = {
-                "sessions": [entry.session for entry in noted], "numbers": [entry.number for entry in noted],
-                "first": [entry.first_number for entry in noted], "states": [int(entry.state) for entry in noted],
-                "ids": [entry.message_id for entry in noted], "digests": [entry.digest for entry in noted],
-                "attempts": [entry.attempts for entry in noted], "due": [entry.due_at for entry in noted],
-                "reservations": [entry.reservation for entry in noted], "faults": [entry.fault for entry in noted],
-            }  # fmt: skip
-            parameters.append(("write_entries", place | columns))
+        written = (("write_sessions", self._changed), ("write_entries", self._noted))
+        parameters = [(name, place | _columns([rows[key] for key in sorted(rows)])) for name, rows in written if rows]
         if parameters:
             self.statements.several(*parameters, ends=ends)
 
@@ -220,6 +200,10 @@ def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_o
                 where=f"queue {queue!r}, session {shown(session, 80)}",
                 remedy="send it under the key of another session",
             )
+
+
+def _columns(rows: Sequence[Session | Entry]) -> dict[str, list[Any]]:
+    return {one.name: [getattr(row, one.name) for row in rows] for one in fields(rows[0])}
 
 
 def ints(values: Iterable[int]) -> Ints:
