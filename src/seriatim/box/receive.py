@@ -206,7 +206,9 @@ class Receiver:
 
     def _find_work(self, at: _Look) -> Delivery | _Then:
         """Do work that may free messages; what was freed after the wait is over is handed out yet."""
-        goes_on = self._go_on(at.queue, at.locked, at.judged) or self._reap(at.queue, at.locked)
+        goes_on = self._go_on(at.queue, at.locked, at.judged)
+        if not goes_on and at.locked.has_expired is not False:
+            goes_on = reap(self._transaction, at.queue, self._apart) > 0
         if at.is_last or not goes_on:
             return _Then.ELSE
         at.is_last = self._is_over()
@@ -254,9 +256,6 @@ class Receiver:
             return False
         self._judge_ahead(queue)
         return True
-
-    def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
         is_last = False

@@ -372,7 +372,9 @@ class _Writing:
                 np.array([self._units[row.at] for row in rows], np.int64),
                 np.array([row.place.number for row in rows], np.int64),
                 np.array([through[row.key] for row in rows], np.int64),
-                np.array([_is_same(own[nth]) for nth in order], np.bool_),
+                np.array(
+                    [(one := own[nth]) is not None and one.voted and not one.withdrawn for nth in order], np.bool_
+                ),
                 np.full(len(rows), is_stale, np.bool_),
             )
         ).tolist()
@@ -445,10 +447,6 @@ class _Writing:
                 return None
             known.update(messages[begin + place - 1].message_id for place in answer)
         return known
-
-
-def _is_same(known: _Known | None) -> bool:
-    return known is not None and known.voted and not known.withdrawn
 
 
 def _floor(policy: Policy) -> int:

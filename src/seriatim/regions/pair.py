@@ -125,16 +125,17 @@ class Pair:
 
     def _read_routing(self) -> Routing:
         whys = []
+
+        def read(transaction: Transaction, region: str) -> Routing:
+            role = role_of(transaction, self.name, region)
+            return Routing(transaction.definitions(), role.queue_ids)
+
         for region in self.boxes:
             try:
-                return self.in_box(region, partial(self._routing_in, region=region))
+                return self.in_box(region, partial(read, region=region))
             except Unavailable as error:
                 whys.append(str(error))
         raise Unavailable(f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later")
-
-    def _routing_in(self, transaction: Transaction, region: str) -> Routing:
-        role = role_of(transaction, self.name, region)
-        return Routing(transaction.definitions(), role.queue_ids)
 
 
 def _by_queue(places: Iterable[SessionNumber]) -> dict[str, list[SessionNumber]]:

@@ -100,9 +100,14 @@ class Reserving:
         own = {message.message_id: place for message, place in zip(messages, places, strict=True)}
         numbers: dict[str, SessionNumber] = {}
         away = 0
+
+        def seen(transaction: Transaction, region: str) -> tuple[Sight, list[str]]:
+            waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=list(own))
+            return see(transaction, self._pair.name, region, [], list(own)), sorted(row.message_id for row in waiting)
+
         for region in REGIONS:
             try:
-                sight, waiting = self._pair.in_box(region, partial(self._seen, region=region, ids=list(own)))
+                sight, waiting = self._pair.in_box(region, partial(seen, region=region))
             except Unavailable:
                 away += 1
                 continue
@@ -119,11 +124,6 @@ class Reserving:
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
         return numbers | self._pair.numbers_of(own)  # confirmed numbers count
-
-    def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
-        """Return a box's knowledge of messages; and those that a transaction has left there (`waiting.py`)."""
-        waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
-        return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
     def _write(self, ones: Sequence[_One]) -> None:
         whys = []

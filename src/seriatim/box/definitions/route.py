@@ -127,7 +127,12 @@ class Router:
         self.unfit: dict[tuple[str, str], UsageError] = {}
         self._gates = Gates(definitions if whole is None else whole)
         self._types = self._sound_types(definitions)
-        self._problems = self._problems_of_types(definitions)
+        #: By the name of each unusable type the reason why its messages are unrouted.
+        self._problems = {
+            name: problem_text(f"the definition of the type {name!r} can't be used")
+            for kind, name in (*definitions.unreadable, *self.unfit)
+            if kind == "type"
+        }
         self._correlation = Correlation(definitions, self._types.properties)
         self.unfit |= {("subscription", name): error for name, error in self._correlation.unfit.items()}
         enlisted, self._filters, self._asking = self._subscribed(definitions)
@@ -328,11 +333,6 @@ class Router:
             if types.pop(clash.type, None) is not None:
                 self.unfit["type", clash.type] = clash.error()
         return MessageTypes(types.values())
-
-    def _problems_of_types(self, definitions: Definitions) -> dict[str, str]:
-        """By the name of each unusable type the reason why its messages are unrouted."""
-        names = [name for kind, name in (*definitions.unreadable, *self.unfit) if kind == "type"]
-        return {name: problem_text(f"the definition of the type {name!r} can't be used") for name in names}
 
     def _subscribed(
         self, definitions: Definitions

@@ -141,7 +141,7 @@ class Door:
                     transaction, queue.queue_id, ends.entry_ids[:size], messages, most or self._bodies.most
                 )
             if most is not None:
-                size = _fitting(sizes, most)
+                size = max(sum(total <= most for total in accumulate(sizes)), 1)
             row = transaction.one(
                 "lease_out", of_queue=ends.queue_id, of_group=ends.group, of_entries=ends.entry_ids, ordinals=ends.ordinals,
                 lates=ends.lates, how_many=size, of_holder=self._calls.principal.name, of_attempt=wanted.attempt_id,
@@ -158,9 +158,3 @@ class Door:
         lease.token, lease.until, lease.queue, lease.group = row.token, row.until, delivery.queue, delivery.group
         lease.messages = tuple(leased_message(message, at) for at, message in enumerate(messages[:size], 1))
         return lease
-
-
-def _fitting(sizes: Sequence[int], max_bytes: int) -> int:
-    """The number of messages whose bodies stay below a size together; at least one."""
-    together = accumulate(sizes)
-    return max(sum(1 for total in together if total <= max_bytes), 1)

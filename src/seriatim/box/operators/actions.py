@@ -50,7 +50,7 @@ from seriatim.kernel.groups.verbs import VERBS, Action, checked, of_rule, requir
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.values.outcome import EventKind, Events
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.command import command
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
@@ -305,7 +305,9 @@ def _done(
     }  # fmt: skip
     number = _log(transaction, asked, {**result, **_passed_over(asked, policy, acted), **before.details})
     turns.record(queue, [asked.group], acted.caused, number)
-    events = _told(acted.judged.events, asked.group)
+    events = tuple(
+        Event(one.kind.word, asked.group, one.first, one.last, one.count) for one in acted.judged.events.rows()
+    )
     return Operation(number, asked.action, asked.queue, asked.group, **result, events=events, more=acted.more)
 
 
@@ -391,10 +393,6 @@ def unlocked(view: GroupView) -> GroupState:
         return view.state
     waits = view.hole_since is not None or view.postponed_until is not None or view.gathers is not None
     return GroupState.WAITING if waits else GroupState.READY
-
-
-def _told(events: Events, group: str) -> tuple[Event, ...]:
-    return tuple(Event(one.kind.word, group, one.first, one.last, one.count) for one in events.rows())
 
 
 def effect_of(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:

@@ -180,7 +180,9 @@ class _CleanUp:
         for queue_id, before in befores.items():
             self._delete("purge_history", queue_id=queue_id, since=_LONG_AGO, before=before)
         self._delete("purge_requests", before=moment)
-        self._parts()
+        with self._transaction() as transaction:  # what tasks of pipelines have staged long ago, and no batch contains
+            for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
+                transaction.do("drop_parts", part_ids=[part_id])
         self._delete("purge_messages", after=0)
         self._delete("purge_message_ids", since=_LONG_AGO, before=ids_before)
         self._delete("purge_region_numbers", before=ids_before)
@@ -208,13 +210,6 @@ class _CleanUp:
             self._count(**found)
             if (sum(found.values()) if looked is None else looked) < (1 if to_the_last else _BATCH):
                 return
-
-    def _parts(self) -> None:
-        """Delete what tasks of pipelines have staged, and no batch contains."""
-        with self._transaction() as transaction:
-            # Those of no writer: the old ones.
-            for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
-                transaction.do("drop_parts", part_ids=[part_id])
 
     def _tickets(self, begun: int) -> None:
         """Delete rows of numbers, once around from where the last run stopped."""

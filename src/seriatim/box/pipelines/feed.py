@@ -113,7 +113,8 @@ class PipelineFeed(Closing):
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
         """Return the batch after `batch`, complete, if there are messages for it."""
         self._hold()
-        self._refresh()
+        with self._access.transaction() as transaction:
+            transaction.definitions()
         reader, newest, done = self._claimed(reader)
         if batch > done:
             self.done(reader, batch)
@@ -127,7 +128,8 @@ class PipelineFeed(Closing):
         if queue.enabled:
             if queue.serves:
                 self._look(queue)
-            self._reap(queue)
+            with self._access.transaction() as transaction:
+                reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             self._route()
             self._fill(reader, newest, _MOST if at_most is None else at_most)
         with self._access.transaction() as transaction:
@@ -149,14 +151,14 @@ class PipelineFeed(Closing):
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """Cut the messages of some batches into parts of whole groups."""
         self._claimed(reader)
-        name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
+        name = "batch_bounds" if self._queue().has_groups else "batch_bounds_unordered"
         with self._access.transaction() as transaction:
             messages = self._count(transaction, after, through)
             return self._cut(transaction, name, messages, after=after, through=through)
 
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part; of each batch the groups one after another, and each in order."""
-        name = "read_batch_unordered" if self._is_unordered() else "read_batch"
+        name = "read_batch" if self._queue().has_groups else "read_batch_unordered"
         while after < through and (batch := self._after(after, through)) is not None:
             # An origin ends where a pipeline begins.
             with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
@@ -201,11 +203,6 @@ class PipelineFeed(Closing):
             apart = SeparateTransaction(transaction, is_free=True)
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
-
-    def _reap(self, queue: BoxQueue) -> None:
-        """Look again at groups at which a turn has failed."""
-        with self._access.transaction() as transaction:
-            reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
 
     def _route(self) -> bool:
         """Route messages that were published through SQL; later messages aren't judged before. Return False if the role may not route."""
@@ -391,9 +388,6 @@ class PipelineFeed(Closing):
             raise UsageError(f"the service {service!r} is another box's", remedy="its messages are received there")
         return queue
 
-    def _is_unordered(self) -> bool:
-        return not self._queue().has_groups
-
     def _queue(self) -> BoxQueue:
         if self._name is None:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…")')
@@ -406,10 +400,6 @@ class PipelineFeed(Closing):
         bound = known.definitions.queues[self._name]
         bound.check_received_here()
         return bound
-
-    def _refresh(self) -> None:
-        with self._access.transaction() as transaction:
-            transaction.definitions()
 
 
 class _Pace:

@@ -109,7 +109,9 @@ class Staging(Closing):
                 return 0
             transaction.do("hold_definitions")
             definitions = transaction.definitions()
-            self._check(transaction, parts, definitions)
+            for row in self._whole(transaction, parts):
+                if row.version != definitions.version:  # it was routed by others
+                    self._stage_again(OpenPart(transaction, row.part_id, row.number), definitions)
             refuse_for_batch(transaction, definitions, part_ids)
             messages = transaction.value("merge_parts", of_parts=part_ids, repeat=self._incoming.ordered)
             transaction.notice(KeptOut())
@@ -166,12 +168,6 @@ class Staging(Closing):
 
     def close(self) -> None:
         self._connections.close()
-
-    def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
-        """Check that all parts exist, are whole, and were routed by these definitions."""
-        for row in self._whole(transaction, parts):
-            if row.version != definitions.version:
-                self._stage_again(OpenPart(transaction, row.part_id, row.number), definitions)
 
     def _whole(self, transaction: Transaction, parts: Sequence[StagedPart]) -> list[Any]:
         """Check that all parts exist and are whole; return them."""

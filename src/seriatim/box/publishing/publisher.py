@@ -213,16 +213,13 @@ class Publisher:
         try:
             return definitions, self._routed(transaction, messages, definitions)
         except UsageError:
-            if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
+            now = transaction.definitions()
+            if nothing_done:
+                transaction.connection.commit()  # only looked
+            if now.version == definitions.version:
                 raise
             # The process's definitions were old: it may route again, and refuses nothing.
             return now, self._routed(transaction, messages, now)
-
-    def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        now = transaction.definitions()
-        if nothing_done:
-            transaction.connection.commit()  # only looked
-        return now
 
     def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = router_of(definitions)

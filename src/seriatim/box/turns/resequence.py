@@ -201,7 +201,9 @@ class Turn:
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
         if empties:
-            aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
+            aside = len(judged.changes["aside_ids"]) - int(
+                np.count_nonzero(first.decided.disposition != Disposition.RELEASED)
+            )
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
         passed = int(first.state.groups.next[0])
@@ -760,7 +762,3 @@ def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
         return [None] * len(aside)
     its = zip(aside.counted.tolist(), ordinal[aside.group].tolist(), strict=True)
     return [number if counted else None for counted, number in its]
-
-
-def _set_aside(decided: Decided) -> int:
-    return int(np.count_nonzero(decided.disposition != Disposition.RELEASED))

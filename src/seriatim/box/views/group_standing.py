@@ -145,9 +145,12 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         heads = [one if one.sequence is None else replace(one, given=one.sequence % modulus) for one in heads]
     blocks = _blocking(view, heads)
     closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
+    anew = "" if view.restart is None else f"; {view.restart}"
     off = "" if found.enabled else f"; and the queue is off: {command('queue', 'on', queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
-    place = first_open_place(transaction, found.queue_id, view, lambda *where: _first_command(transaction, *where))
+    place = first_open_place(
+        transaction, found.queue_id, view, lambda *where: next(iter(standing_of(transaction, *where).commands), None)
+    )
     has_next = isinstance(found.declared.policy_of(group), Standard)
     others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET, Action.RESTART}
     if found.origin_id is not None:
@@ -162,7 +165,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     helps = tuple(action for action in helping if action in allowed)
     return Standing(
         view,
-        _why(transaction, found, view, following, place) + closing + _anew(view) + off,
+        _why(transaction, found, view, following, place) + closing + anew + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
@@ -174,11 +177,6 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
         place,
     )
-
-
-def _first_command(transaction: Transaction, queue: str, group: str) -> str | None:
-    """Return the best command that lets a group continue."""
-    return next(iter(standing_of(transaction, queue, group).commands), None)
 
 
 def _commands(view: GroupView, helps: Sequence[Action], place: OpenPlace | None) -> Iterator[str]:
@@ -229,10 +227,6 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     if view.state is GroupState.SUSPENDED and view.suspended_by is None:
         return next((head for head in heads if head.status == "held" and head.late), None)
     return None
-
-
-def _anew(view: GroupView) -> str:
-    return "" if view.restart is None else f"; {view.restart}"
 
 
 def _why(

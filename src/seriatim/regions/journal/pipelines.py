@@ -107,10 +107,6 @@ class OutputTable:
     #: Its columns that are written, with their types in PostgreSQL.
     columns: Mapping[str, str]
 
-    @property
-    def _identifier(self) -> sql.Identifier:
-        return sql.Identifier(*self.name.split("."))
-
     def insertion(self, names: Sequence[str]) -> sql.Composed:
         """Return the statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
         for name in names:
@@ -124,7 +120,7 @@ class OutputTable:
         ]
         comma = sql.SQL(", ")
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM unnest({}) AS new ({})").format(
-            self._identifier, comma.join(map(sql.Identifier, names)), comma.join(places), comma.join(arrays),
+            sql.Identifier(*self.name.split(".")), comma.join(map(sql.Identifier, names)), comma.join(places), comma.join(arrays),
             comma.join(places),
         )  # fmt: skip
 
