@@ -184,7 +184,7 @@ def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> 
         removed = {row.waiting_id for row in void}
         confirmed += [row for row in messages if row.waiting_id not in removed]
         void = [row for row in void if row.message_id not in copied.waiting]
-        anew += _renumbered(pair, queue, void)
+        anew += _renumbered(pair, void)
     confirmed = [row for row in confirmed if row.message_id not in copied.waiting]
     if confirmed:
         _take_in(pair, region, confirmed, copied)
@@ -228,7 +228,7 @@ def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -
     return pair.journal.call(ask)
 
 
-def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
+def _renumbered(pair: Pair, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
     """Return other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
     if not void:
         return []

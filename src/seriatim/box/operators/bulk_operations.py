@@ -57,13 +57,12 @@ _BRIEFLY_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The results of some groups of an operation: the numbers done, refused, left out because they had changed, and put off."""
+    """The results of some groups of an operation: the numbers done, refused, and left out because they had changed."""
 
     bulk_id: int
     done: int = 0
     refused: int = 0
     changed: int = 0
-    put_off: int = 0
 
 
 class _Result(NamedTuple):
@@ -196,7 +195,7 @@ def _settled(transaction: Transaction, claimed: Any, found: Mapping[str, _Result
         its_whys=[one.why for one in results],
         of_operations=[one.operation_id for one in results],
     )
-    counts = [sum(one.result == what for one in results) for what in ("done", "refused", "changed", None)]
+    counts = [sum(one.result == what for one in results) for what in ("done", "refused", "changed")]
     return Portion(claimed.number, *counts)
 
 
@@ -271,7 +270,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     fine = {key: one for key, one in acted.items() if not isinstance(one, ActionRefused)}
     if VERBS[action].frees:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
-    details = [_details(claimed, action, key, one, views[key], stopping.get(key)) for key, one in fine.items()]
+    details = [_details(claimed, action, one, stopping.get(key)) for key, one in fine.items()]
     by = Operator(claimed.actor, claimed.reason)
     numbers = log_each(transaction, by, action, queue=name, groups=list(fine), details=details)
     turns.record_caused(queue, fine, numbers)
@@ -305,9 +304,7 @@ def _mended(
     return early
 
 
-def _details(
-    claimed: Any, action: Action, key: str, acted: ActedGroup, view: GroupView, stopping: Stopping | None
-) -> dict[str, object]:
+def _details(claimed: Any, action: Action, acted: ActedGroup, stopping: Stopping | None) -> dict[str, object]:
     """What the operator log says of a group."""
     details: dict[str, object] = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,

@@ -176,7 +176,7 @@ class _CleanUp:
             transaction.do("sample")
         ids_before, events_before = moment - keeping.message_ids_for, moment - keeping.events_for
         self._add_days(moment)
-        self._days(befores, moment, only=queue is not None)
+        self._days(befores, moment)
         for queue_id, before in befores.items():
             self._delete("purge_history", queue_id=queue_id, since=_LONG_AGO, before=before)
         self._delete("purge_requests", before=moment)
@@ -257,7 +257,7 @@ class _CleanUp:
             if (day := today + ahead * _DAY) not in known:
                 self._try("add_history_day", of_day=day)
 
-    def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
+    def _days(self, befores: dict[int, datetime], moment: datetime) -> None:
         """Drop whole partitions of past days, if no queue keeps any of their rows."""
         today = moment.astimezone(UTC).date()
         with self._access.transaction() as transaction:

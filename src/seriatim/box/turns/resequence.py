@@ -295,9 +295,9 @@ class Turn:
         time, weight = self._entries.time[rows], self._weight(rows)
         size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
         come = Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
-        return come if self._meanings is None else self._meant(come, rows, self._meanings.take(rows))
+        return come if self._meanings is None else self._meant(come, self._meanings.take(rows))
 
-    def _meant(self, come: Arrivals, rows: Ints, its: Meanings) -> Arrivals:
+    def _meant(self, come: Arrivals, its: Meanings) -> Arrivals:
         """Arrivals with what their numbers mean, as their producers gave them."""
         if not isinstance(self._policy, StandardNumbers):
             modulus = getattr(self._policy, "modulus", None)

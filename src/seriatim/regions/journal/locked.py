@@ -151,8 +151,13 @@ class LockedSessions:
     def write(self, *, ends: bool = False) -> None:
         """Write all changes, in one round trip; with `ends` the transaction commits in it."""
         place = {"name": self.name, "queue": self.queue}
-        written = (("write_sessions", self._changed), ("write_entries", self._noted))
-        parameters = [(name, place | _columns([rows[key] for key in sorted(rows)])) for name, rows in written if rows]
+        parameters = []
+        if self._changed:
+            rows = [self._changed[key] for key in sorted(self._changed)]
+            parameters.append(("write_sessions", place | _columns(rows)))
+        if self._noted:
+            noted = [self._noted[key] for key in sorted(self._noted)]
+            parameters.append(("write_entries", place | _columns(noted)))
         if parameters:
             self.statements.several(*parameters, ends=ends)
 

@@ -114,7 +114,7 @@ def holders_of(
         # Like `confirm`: a reservation is void after its time, even before that is written.
         waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
         is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
-        holders.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
+        holders.append(Holder(None if entry is None else entry.message_id, is_over, is_void))
     return holders
 
 
