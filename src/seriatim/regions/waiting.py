@@ -16,7 +16,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import stored_message
 from seriatim.box.publishing.batch import check_all, parameters_of
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.pipeline.types.message import Message, Part
@@ -162,10 +162,7 @@ def _all_waiting(transaction: Transaction, pair: Pair, region: str, behind: int)
 
 def _read(row: Any) -> _Waiting:
     parts = zip(row.part_names or (), row.part_content_types or (), row.part_bodies or (), strict=True)
-    message = Message(
-        type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
-        content_type=row.content_type, parts=tuple(Part(*fields) for fields in parts),
-    )  # fmt: skip
+    message = stored_message(row, (Part(*fields) for fields in parts))
     place = SessionNumber(row.queue, row.session, row.number)
     return _Waiting(
         row.waiting_id, Numbered(message, (place,)), Reservation(row.session, row.number, row.reservation), row.age

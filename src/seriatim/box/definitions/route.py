@@ -679,7 +679,8 @@ def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int
         if meanings is not None and its_meanings is not None:
             for place, text in zip(its, its_meanings, strict=True):
                 meanings[place] = text
-    return _Columns(*columns, meanings)
+    groups, sequences, sizes, priorities, problems = columns
+    return _Columns(groups, sequences, sizes, priorities, problems, meanings)
 
 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:

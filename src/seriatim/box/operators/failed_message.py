@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.received import context_of, dialog_of
+from seriatim.box.messages.received import context_of, dialog_of, stored_message
 from seriatim.box.publishing.batch import distinct
 from seriatim.errors import UsageError
 from seriatim.kernel.values.outcome import REASONS, Reason
@@ -146,14 +146,7 @@ class StoppedMessage:
     property_types: Mapping[str, str] | None
 
     def failed(self) -> FailedMessage:
-        message = Message(
-            message_id=self.message_id,
-            type=self.type,
-            content_type=self.content_type,
-            context=context_of(self.context or "{}", self.property_types),
-            body=b"",
-        )
-        return FailedMessage(message, [self.entry_id], not self.is_faulted)
+        return FailedMessage(stored_message(self, body=b""), [self.entry_id], not self.is_faulted)
 
 
 def stopped_messages(
