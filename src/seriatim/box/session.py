@@ -25,7 +25,6 @@ from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.delivery import accept, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
-from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.faults.postpone import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
@@ -49,7 +48,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 0.5
 
 
-class Session(PublishVerbs, DialogVerbs):
+class Session(PublishVerbs):
     """One transaction with a box, for one thread at a time. `MessageBox.session` begins it.
 
     Args:

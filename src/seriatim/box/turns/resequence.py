@@ -697,20 +697,12 @@ class Turn:
         entry_ids = self._entries.entry_id[line.row].tolist()
         rows = line.row.tolist()
         sequences = self._entries.sequence[line.row].tolist() if numbers is None else [numbers[row] for row in rows]
-        ordinals, late = line.ordinal.tolist(), line.late.tolist()
+        columns: tuple[list[Any], ...] = (entry_ids, sequences, line.ordinal.tolist(), line.late.tolist())
         handed = []
         for place, begin, end in zip(places.tolist(), bounds, bounds[1:], strict=False):
             known = self._known.get(self._keys[place])
-            handed.append(
-                HandedMessages(
-                    self._keys[place],
-                    known.incarnation if known else self._read.incarnation,
-                    entry_ids[begin:end],
-                    sequences[begin:end],
-                    ordinals[begin:end],
-                    late[begin:end],
-                )
-            )
+            incarnation = known.incarnation if known else self._read.incarnation
+            handed.append(HandedMessages(self._keys[place], incarnation, *(one[begin:end] for one in columns)))
         return handed
 
 
