@@ -64,7 +64,6 @@ class AsyncSession(ABC):
         *,
         is_particular: bool = False,
     ) -> T | None:
-        """Return the result of `look`, which waits itself."""
         return await self._do(lambda session: look(session, wait))
 
     def _as_ours(self, delivery: Delivery | None) -> AsyncDelivery | None:
@@ -179,7 +178,6 @@ class LentSession(AsyncSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether the handler hasn't returned."""
         return self._lent is not None
 
     async def _do(self, work: Callable[[Session], T]) -> T:
@@ -237,7 +235,6 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether the session hasn't ended."""
         return bool(self._is_open)
 
     async def __aenter__(self) -> Self:

@@ -34,8 +34,6 @@ class Tracing(Protocol):
 
 
 class Untraced:
-    """A turn without traces."""
-
     __slots__ = ()
 
     def __enter__(self) -> Self:

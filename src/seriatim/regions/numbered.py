@@ -31,7 +31,6 @@ class Numbered:
 
 
 def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[SessionNumber, ...]]:
-    """Return the numbers of messages, by the definitions of a box."""
     names = {bound.queue_id: name for name, bound in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
     by_message: list[list[SessionNumber]] = [[] for _ in messages]

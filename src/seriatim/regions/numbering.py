@@ -27,7 +27,6 @@ class Numbering:
         self.gives = False
 
     def numbered(self, messages: Sequence[Message], enough: int) -> list[Numbered]:
-        """Messages with their own numbers, or with the next ones."""
         routing, places = routed(self._pair, messages)
         without = [at for at, numbers in enumerate(places) if any(place.number == NO_NUMBER for place in numbers)]
         if not without:

@@ -70,8 +70,6 @@ class Pair:
                 self.in_box(region, work)
 
     def holders(self, numbers: Sequence[SessionNumber]) -> list[Holder]:
-        """Return the holders of numbers in the journal, in their order."""
-
         def ask(journal: Journal) -> list[Holder]:
             found: dict[SessionNumber, Holder] = {}
             for queue, ours in _by_queue(numbers).items():

@@ -272,7 +272,6 @@ class Regions(Closing):
             return self._sending().send(messages)
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
-        """Publish in the caller's transaction."""
         if not messages:
             return []
         region = self._region_of(connection)

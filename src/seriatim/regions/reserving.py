@@ -223,7 +223,6 @@ def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Sess
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:
-    """Return the result for each message."""
     failed = [message.error for message in ones if message.error is not None]
     if failed:
         first, sent = failed[0], len(ones) - len(failed)

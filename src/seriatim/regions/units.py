@@ -41,7 +41,6 @@ class Unit:
 
 
 def at_step(units: Sequence[Unit], wanted: SendStep, enough: int) -> list[Unit]:
-    """Return the units for which this step is the next one."""
     first, second, journal = (np.array([unit.replies[party] for unit in units], np.int64) for party in range(3))
     steps = rules.send_steps(first, second, journal, enough).tolist()
     return [unit for unit, step in zip(units, steps, strict=True) if step == wanted]

@@ -36,8 +36,6 @@ _MOST = 1_000
 
 
 class ToldOnce:
-    """The events that are logged once."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._told: set[Hashable] = set()

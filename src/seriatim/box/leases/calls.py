@@ -231,7 +231,6 @@ def _checked_position(at: object) -> int:
 
 
 def _checked_result(result: object) -> tuple[int | None, Message]:
-    """A result with the position of its cause."""
     if isinstance(result, tuple) and len(result) == 2:
         at, message = result
         if isinstance(message, Message):

@@ -364,7 +364,6 @@ class PipelineFeed(Closing):
             )
 
     def _after(self, after: int, through: int) -> int | None:
-        """The first batch of some that has messages."""
         with self._access.transaction() as transaction:
             found: int | None = self._run(transaction, "next_batch", after=after, through=through)[0].batch
             return found

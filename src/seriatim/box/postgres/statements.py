@@ -188,7 +188,6 @@ def _check_fits(of: type, names: tuple[bytes, ...]) -> None:
 
 
 def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
-    """The names of a result's columns; None: there is no result."""
     result = cursor.pgresult
     if result is None or not result.nfields:
         return None

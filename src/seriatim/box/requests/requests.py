@@ -71,8 +71,6 @@ class Reply(Message):
 
 
 class Request:
-    """One call of `Session.request`."""
-
     def __init__(self, message: Message, reply: str, keep: float | str, asker: str = "") -> None:
         if not isinstance(message, Message):
             raise Misuse(
@@ -223,14 +221,12 @@ Step = Callable[[Access], Any] | Wait
 def asked(
     message: Message, reply: str, wait: float | str | None, keep: float | str, asker: str
 ) -> Generator[Step, Any, Found]:
-    """The steps of a caller that publishes a request, and waits for its reply."""
     until = _end_of(wait)
     pending = yield lambda access: _publish(access, Request(message, reply, keep, asker))
     return (yield from _awaited(Awaited(pending.id, 1, asker), until, is_new=True))
 
 
 def replied(request_id: str, count: int | None, wait: float | str | None, asker: str) -> Generator[Step, Any, Found]:
-    """The steps of a caller that waits for replies."""
     until = _end_of(wait)
     return (yield from _awaited(Awaited.checked(request_id, count, asker), until, is_new=False))
 

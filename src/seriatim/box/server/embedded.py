@@ -305,7 +305,6 @@ _INITDB = (
 
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
-    """The note of the data in a folder; None if there are no data yet."""
     status = folder.stat(_DATA)
     if status is None:
         return None

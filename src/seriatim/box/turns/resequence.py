@@ -82,7 +82,6 @@ class _NumbersNow:
 
     @property
     def sequences(self) -> list[int | None]:
-        """Their numbers; None: it has none."""
         return [
             None if bits & BARE else number
             for number, bits in zip(self.sequence.tolist(), self.meanings.bits.tolist(), strict=True)

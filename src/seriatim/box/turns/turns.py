@@ -221,7 +221,6 @@ class Turns:
         )
 
     def _record(self, queue: BoxQueue, rows: Sequence[tuple[str, int | None, EventRow]]) -> None:
-        """Record events in one statement, or in none."""
         if rows:
             self._transaction.do(
                 "record_events",

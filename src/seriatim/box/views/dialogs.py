@@ -102,7 +102,6 @@ class DialogFilter(Listing):
 
 
 def dialogs_of(transaction: Transaction, chosen: DialogFilter) -> list[DialogView]:
-    """The sides of dialogs, oldest first."""
     return [DialogView(*row) for row in transaction.rows("dialogs", **chosen.parameters())]
 
 

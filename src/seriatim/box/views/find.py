@@ -92,7 +92,6 @@ class SearchResult:
 
     @property
     def is_anything(self) -> bool:
-        """Whether anything was found."""
         return bool(self.groups or self.messages or self.faults or self.published)
 
 

@@ -305,7 +305,6 @@ class Listing:
 
 
 def filters_of(listing: Any) -> Mapping[str, Filter]:
-    """The filters of a list, by the names of their fields."""
     return {one.name: one.metadata["filter"] for one in fields(listing) if "filter" in one.metadata}
 
 
@@ -323,7 +322,6 @@ def text(what: str, *, noun: str = "text", **more: str) -> Any:
 
 
 def group(what: str, **more: str) -> Any:
-    """The filter by a group's key."""
     return text(what, noun="a group's key", **more)
 
 

@@ -180,7 +180,6 @@ class _Request:
                 self.locked.change(session)
 
     def judged(self, most: int) -> rules.Answers:
-        """Return the kernel's answer to each message."""
         of_rules, sessions = self.locked.rules, self.sessions
         size = len(sessions)
         entries = [self.locked.entry(row.session, row.number) for row in self.rows]

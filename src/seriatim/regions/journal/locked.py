@@ -88,8 +88,6 @@ class Entry:
 
 @dataclass(slots=True)
 class LockedSessions:
-    """Sessions of one queue, under their locks."""
-
     statements: JournalStatements
     name: str
     queue: str
