@@ -285,8 +285,7 @@ class Receiver:
             return False
         delivery.put_back()
         # In one transaction: its commit unlocks the group, and takes the mark away.
-        named = {"of_queue": queue.queue_id, "of_group": delivery.group}
-        self._transaction.do("begin_trial", **named, how_many=self._limit)
+        self._transaction.do("begin_trial", of_queue=queue.queue_id, of_group=delivery.group, how_many=self._limit)
         self._transaction.commit()
         return True
 

@@ -47,8 +47,6 @@ from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.property_columns import Column, columns
 from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 
-__all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
-
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5

@@ -28,8 +28,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
 
     changed = _set(statements, names, "set_state", {"state": state}, check)
     for _, (subscription_id, queue_id) in changed if state == "started" else ():
-        parameters = {"subscription_id": subscription_id, "queue_id": queue_id}
-        statements.do("look_collected", **parameters)
+        statements.do("look_collected", subscription_id=subscription_id, queue_id=queue_id)
         statements.do("call_all_waiters", of_queues=[queue_id])
     return _recorded(statements, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
 

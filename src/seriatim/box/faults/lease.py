@@ -69,8 +69,7 @@ class HeldLease:
 
     def check(self, transaction: Transaction) -> None:
         """Check that the lease is valid; it may be lost a moment later."""
-        held = {"of_queue": self.queue.queue_id, "of_token": self.token}
-        if self.lost.is_set() or not transaction.value("is_held", **held):
+        if self.lost.is_set() or not transaction.value("is_held", of_queue=self.queue.queue_id, of_token=self.token):
             self.lost.set()
             raise self.error()
 
@@ -173,6 +172,5 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner."""
-    parameters = {"queue_id": queue.queue_id, "group_key": group}
-    row = transaction.maybe("lease_of_group", **parameters)
+    row = transaction.maybe("lease_of_group", queue_id=queue.queue_id, group_key=group)
     return row is not None and drop(transaction, queue, row[0])

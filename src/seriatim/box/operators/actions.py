@@ -256,8 +256,7 @@ def why_refused(error: SeriatimError) -> str:
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
-    parameters = {"of_queue": queue.queue_id, "of_group": asked.group, "its_action": asked.action}
-    transaction.do("request", **parameters)
+    transaction.do("request", of_queue=queue.queue_id, of_group=asked.group, its_action=asked.action)
     after = _found(transaction, queue, asked).state
     number = _log(transaction, asked, {"obeyed": False, "before": found.state})
     return Operation(number, asked.action, asked.queue, asked.group, False, found.state, after, released=0, set_aside=0)

@@ -53,8 +53,7 @@ class EditedEntry:
 
 def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
     """The message that stops a faulted group, or that the group retries next; None if the group has released nothing."""
-    parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
-    rows = transaction.rows("failed", **parameters)
+    rows = transaction.rows("failed", queue_id=queue.queue_id, group_key=group, at_most=queue.at_most(1))
     if not rows:
         return None
     first = rows[0]

@@ -36,8 +36,7 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
             remedy="suspend the instance, and terminate it when that session has ended",
         )
     found = instance_of(transaction, instance_id)  # as it was left
-    parameters = {"of_instance": instance_id, "of_queue": queue.queue_id, "known_version": found.version}
-    transaction.do("end_instance", **parameters)
+    transaction.do("end_instance", of_instance=instance_id, of_queue=queue.queue_id, known_version=found.version)
     details = {
         "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
         "version": found.version,

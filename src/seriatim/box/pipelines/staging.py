@@ -23,7 +23,8 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.definitions.route import Entries, Routed, Router, router_of
+from seriatim.box.definitions.entries import Entries
+from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.notice import KeptOut
 from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, messages_of, storable

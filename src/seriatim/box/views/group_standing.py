@@ -15,7 +15,7 @@ from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
-from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
+from seriatim.box.views.open_places import OpenPlace, first_open_place
 from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.groups.states import GroupState
@@ -23,8 +23,6 @@ from seriatim.kernel.groups.verbs import Action, helping
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted, numbers_text
 from seriatim.pipeline.text.moment import local
-
-__all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
 _ELSEWHERE = frozenset({Action.REQUEUE})

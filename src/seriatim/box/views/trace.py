@@ -261,8 +261,7 @@ def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
 def _gone(
     transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView], sent: Sequence[Step]
 ) -> Iterator[Step]:
-    named = {"message_id": message_id, "id_space": id_space}
-    rows = transaction.rows("published_at", **named)
+    rows = transaction.rows("published_at", message_id=message_id, id_space=id_space)
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults and not sent:
         raise NotFound(
