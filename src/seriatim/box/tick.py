@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,8 +60,8 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
         transaction.check_enabled()
         transaction.do("number_left")
         transaction.do("drop_deliveries")
-    put_right = _others_put_right(access) if at_once else 0
-    scheduled = _scheduled(access)
+    put_right = _by_owner(lambda: _others_put_right(access)) if at_once else 0
+    scheduled = _by_owner(lambda: publish_due(access).published)
     routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as transaction:
         definitions = transaction.definitions()
@@ -76,7 +76,8 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
             if at_once:
                 put_right += _put_right(access, queue)
             groups += _judged(access, queue, failures) if queue.is_open and queue.has_groups else 0
-    return Tick(routed, groups, recover(access, ahead=at_once), dialogs, scheduled, put_right, tuple(failures.told))
+    recovered = _by_owner(lambda: recover(access, ahead=at_once))
+    return Tick(routed, groups, recovered, dialogs, scheduled, put_right, tuple(failures.told))
 
 
 def judge(access: Access, queue_id: int) -> None:
@@ -173,17 +174,14 @@ def _put_right(access: Access, queue: BoxQueue) -> int:
 
 
 def _others_put_right(access: Access) -> int:
-    """The same beside queues: for dialogs, links, schedules and processes; nothing by a role that isn't the owner."""
-    try:
-        with access.transaction() as transaction:
-            return transaction.value("put_right_others") + schedules_put_right(transaction)
-    except EnvironmentProblem:
-        return 0
+    """The same beside queues: for dialogs, links, schedules and processes."""
+    with access.transaction() as transaction:
+        return transaction.value("put_right_others") + schedules_put_right(transaction)
 
 
-def _scheduled(access: Access) -> int:
-    """Return how many messages were published for schedules; none by a role that isn't the owner."""
+def _by_owner(work: Callable[[], int]) -> int:
+    """What work has done; 0 by a role that isn't the owner."""
     try:
-        return publish_due(access).published
+        return work()
     except EnvironmentProblem:
         return 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed
@@ -20,6 +21,16 @@ class SessionNumber:
     queue: str
     session: str
     number: int
+
+
+_Placed = TypeVar("_Placed")
+
+
+def by_queue(items: Iterable[_Placed], place_of: Callable[[_Placed], SessionNumber]) -> dict[str, list[_Placed]]:
+    found: dict[str, list[_Placed]] = {}
+    for item in items:
+        found.setdefault(place_of(item).queue, []).append(item)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

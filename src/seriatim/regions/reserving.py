@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, SessionNumber
+from seriatim.regions.numbered import Numbered, SessionNumber, by_queue
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
@@ -155,15 +155,12 @@ class Reserving:
             )
 
     def _confirm(self, ones: Sequence[_One]) -> None:
-        by_queue: dict[str, list[_One]] = {}
-        for item in ones:
-            if item.reservation is not None:
-                by_queue.setdefault(item.place.queue, []).append(item)
+        reserved = by_queue((item for item in ones if item.reservation is not None), lambda item: item.place)
 
         def confirm(journal: Journal) -> tuple[set[Reservation], dict[tuple[str, str, str], int]]:
             void: set[Reservation] = set()
             elsewhere: dict[tuple[str, str, str], int] = {}
-            for queue, messages in by_queue.items():
+            for queue, messages in reserved.items():
                 kept = [
                     (item.reservation, of_journal(item.numbered.message, item.place))
                     for item in messages
@@ -176,7 +173,7 @@ class Reserving:
                 elsewhere |= {(queue, session, ident): number for (session, ident), number in numbers.items()}
             return void, elsewhere
 
-        void, elsewhere = self._pair.journal.call(confirm) if by_queue else (set(), {})
+        void, elsewhere = self._pair.journal.call(confirm) if reserved else (set(), {})
         for item in ones:
             where = f"queue {item.place.queue!r}, session {shown(item.place.session, 80)}"
             other = elsewhere.get((item.place.queue, item.place.session, item.message_id))

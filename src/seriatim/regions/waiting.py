@@ -24,7 +24,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, route_in, see, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, SessionNumber
+from seriatim.regions.numbered import Numbered, SessionNumber, by_queue
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
 from seriatim.regions.pair import Pair, Routing, not_voting
@@ -171,12 +171,9 @@ def _read(row: Any) -> _Waiting:
 
 def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> int:
     """Confirm some messages, and take them in; return how many got other numbers instead."""
-    by_queue: dict[str, list[_Waiting]] = {}
-    for row in rows:
-        by_queue.setdefault(row.place.queue, []).append(row)
     confirmed: list[_Waiting] = []
     anew: list[tuple[_Waiting, int, str]] = []
-    for queue, messages in by_queue.items():
+    for queue, messages in by_queue(rows, lambda row: row.place).items():
         void = _confirm(pair, queue, messages, copied)
         removed = {row.waiting_id for row in void}
         confirmed += [row for row in messages if row.waiting_id not in removed]

@@ -63,7 +63,7 @@ class _Columns(NamedTuple):
     meanings: Sequence[str | None] | None
 
 
-class _Part(NamedTuple):
+class _QueueRows(NamedTuple):
     """Columns of messages, and the rows of some of them."""
 
     columns: Mapping[str, Column]
@@ -456,7 +456,7 @@ class Router:
             if names is None:
                 continue
             mine = rows[queues == number].tolist()
-            keys = self._keys(queue.declared.group.by, _Part(found, mine))
+            keys = self._keys(queue.declared.group.by, _QueueRows(found, mine))
             free = fine.copy()
             free[[row for row, one in zip(mine, keys, strict=True) if not key_problem(one)]] = False
             at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
@@ -507,7 +507,7 @@ class Router:
                 made.append(_Columns([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n, None))
                 continue
             columns_of = self._columns_by_type if queue.group.by_type is not None else self._columns_of
-            made.append(columns_of(queue, _Part(found, rows), groups_led, messages))
+            made.append(columns_of(queue, _QueueRows(found, rows), groups_led, messages))
             if queue.name in self._gates:
                 made[-1] = self._refused(queue.name, typed, rows, made[-1])
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
@@ -524,7 +524,11 @@ class Router:
         )
 
     def _columns_by_type(
-        self, one: Queue, part: _Part, led: Sequence[InstanceMatch | None] | None, messages: Sequence[Message] | None
+        self,
+        one: Queue,
+        part: _QueueRows,
+        led: Sequence[InstanceMatch | None] | None,
+        messages: Sequence[Message] | None,
     ) -> _Columns:
         """Like `_columns_of`, for a queue that orders each type by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in part.values("type")]
@@ -552,7 +556,11 @@ class Router:
         return found
 
     def _columns_of(
-        self, one: Queue, part: _Part, led: Sequence[InstanceMatch | None] | None, messages: Sequence[Message] | None
+        self,
+        one: Queue,
+        part: _QueueRows,
+        led: Sequence[InstanceMatch | None] | None,
+        messages: Sequence[Message] | None,
     ) -> _Columns:
         """Groups, sequences, sizes (or marks), priorities and problems of messages in one queue."""
         n = len(part.rows)
@@ -589,7 +597,7 @@ class Router:
     def _sizes_or_marks(
         self,
         one: Queue,
-        part: _Part,
+        part: _QueueRows,
         sequences: Sequence[int | None],
         meanings: Sequence[str | None] | None,
         messages: Sequence[Message] | None,
@@ -613,7 +621,7 @@ class Router:
         return written(prints, bits) if marked else [None] * len(part.rows), meanings
 
     def _meant(
-        self, one: Queue, part: _Part, sequences: list[int | None], reasons: list[Reason]
+        self, one: Queue, part: _QueueRows, sequences: list[int | None], reasons: list[Reason]
     ) -> tuple[list[int | None], list[Reason], Sequence[str | None] | None]:
         """Numbers, problems and meanings of messages, by what the queue's numbers mean."""
         says = one.says
@@ -636,7 +644,9 @@ class Router:
             texts.append(None if read.reason else Meaning.of(read))
         return numbers, whys, texts if any(texts) else None
 
-    def _sizes(self, name: str, policy: UnitOfWork, part: _Part, sequences: Sequence[int | None]) -> list[int | None]:
+    def _sizes(
+        self, name: str, policy: UnitOfWork, part: _QueueRows, sequences: Sequence[int | None]
+    ) -> list[int | None]:
         if (last := self._lasts.get((name, policy))) is not None:
             is_last = part.holds(last).tolist()
             return [
@@ -645,14 +655,16 @@ class Router:
             ]
         return part.values(policy.size if isinstance(policy.size, str) else None)
 
-    def _keys(self, name: str | None, part: _Part) -> list[str | None]:
+    def _keys(self, name: str | None, part: _QueueRows) -> list[str | None]:
         if name is None or name not in part.columns:
             return [None] * len(part.rows)
         kind = self._types.properties[name]
         return [None if value is None else key(value, kind) for value in part.values(name)]
 
 
-def _fingerprints(compare: Sequence[str] | None, part: _Part, messages: Sequence[Message] | None) -> list[int] | None:
+def _fingerprints(
+    compare: Sequence[str] | None, part: _QueueRows, messages: Sequence[Message] | None
+) -> list[int] | None:
     """The fingerprints of messages, by which they are compared, 0: one isn't compared; None: none is."""
     if compare is not None:
         names = [name for name in compare if name in part.columns]
