@@ -128,10 +128,7 @@ class _Failures:
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures, *, everything: bool = False) -> int:
-    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number. Where no message waits
-    for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction that fail together are
-    judged one by one.
-    """
+    """Judge the groups with due timers, or with messages to judge; return their number. Groups that fail together go one by one."""
     keys: set[str] = set()
     from_rank, until_rank, more = EVERYTHING if queue.holds or everything else None, None, True
     while more:

@@ -39,9 +39,7 @@ class LedElsewhere(UsageError):
 
 
 class Way(Enum):
-    """The way of messages into a box. `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say
-    whose it is. `COPY`: the other box has it.
-    """
+    """How messages come: a sender asks for a vote; the journal has given out the number, and decides; or the other box has them."""
 
     SENT = "sent"
     RESERVED = "reserved"
@@ -403,10 +401,7 @@ class _Writing:
                 self.why[row.at] = why
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
-        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes. That is narrower
-        than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a number
-        is below one that the box has.
-        """
+        """Whether copies are votes: only above all its numbers, as the journal may have skipped a hole that the box doesn't know."""
         highest, votes = dict(through), []
         for row in self._rows:
             is_next = self._way is Way.COPY and self._role.votes and row.place.number > highest[row.key]

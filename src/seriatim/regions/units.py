@@ -18,9 +18,7 @@ from seriatim.regions.pair import REGIONS
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that are sent or refused together: those of a session. `replies`: of the two boxes and the journal. `first`: the first box
-    that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever the boxes say.
-    """
+    """Messages sent or refused together: a session's. `first`: the first box that has them. `is_sent`: the journal has them."""
 
     messages: list[Numbered]
     replies: list[Reply] = field(default_factory=lambda: [Reply.NOT_ASKED] * 3)

@@ -140,10 +140,7 @@ class Connections(Closing):
         unrouted: str | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Open the connections; arguments and errors are those of `MessageBox.open`. `publish_notices` publishes the notices of
-        transactions. With `owner`, which pipelines need, other roles than the box's owner get `EnvironmentProblem`, and a disabled box is
-        refused with `BoxDisabled`.
-        """
+        """As `MessageBox.open`. `owner`: refuse roles that don't own the box, and a disabled box: pipelines need that."""
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
         limit_ms = _turn_limit_ms(turn_limit)
@@ -186,9 +183,7 @@ class Connections(Closing):
         return self._most or self._shared.pool.max_size
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
-        """Begin a transaction: it commits at the end of the block; an exception rolls it back. The driver's errors are translated at the
-        begin and the commit, not inside the block. A forked process makes its own connections.
-        """
+        """Begin a transaction; the driver's errors are translated at its begin and commit. A forked process makes its own connections."""
         self._check_open()
         return _Transaction(self._shared, self._limit_ms, role=self._role)
 

@@ -327,10 +327,7 @@ def _brought_back(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The changes that an action makes before the kernel is called. `early`: the state of a group that isn't faulted: its message waited
-    for its next attempt and is only retried now, or its clock began while the database's clock was ahead, and begins now. `acted`: the
-    action was done to the message that is named.
-    """
+    """What an action did before the kernel is called. `early`: the state of a group that isn't faulted. `acted`: all is done."""
 
     entry_ids: Sequence[int] = ()
     early: GroupState | None = None

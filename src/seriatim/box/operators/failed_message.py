@@ -21,10 +21,7 @@ from seriatim.pipeline.types.message import Message
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry. `message`: without its
-    body. `waits`: it failed or was postponed, and the time at which it is handed out again is in the future. `postponed`: how many times it
-    was postponed; None: it isn't postponed now.
-    """
+    """What stops a group: its first message, without the body, and all entries. `waits`: handed out again at a time ahead."""
 
     message: Message
     entry_ids: list[int]

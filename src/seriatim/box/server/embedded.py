@@ -282,9 +282,7 @@ def trust(folder: Path) -> bool:
 
 
 def peer_of(host: str | int | None) -> dict[str, str]:
-    """The parameters with which libpq checks the owner of an embedded server's socket. The folder of the socket may have gone with its
-    server, and another user may have made a folder of that name. The folders of root lie where no other user can do so.
-    """
+    """The parameters by which libpq checks who owns an embedded server's socket: its folder may be another user's by now."""
     if os.geteuid() == 0 or host is None or not Path(str(host)).name.startswith(_SOCKETS):
         return {}
     try:

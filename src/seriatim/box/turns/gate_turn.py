@@ -29,10 +29,7 @@ _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by the place of their group in the turn. `more`: whether a group has more closed places; it is looked
-    at again. `late`: pairs of a group and a number: results under it leave flagged as late. `full`: the groups with so many places that the
-    origin queue hands out no more of their messages.
-    """
+    """Closed places without results, by group. `late`: (group, number) whose results leave late. `full`: groups with too many places."""
 
     groups: Sequence[int]
     numbers: Sequence[int]

@@ -69,9 +69,7 @@ class HeldPart(Columns):
     def is_short(
         self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool, most_whole: int = EVERYTHING
     ) -> bool:
-        """Whether a turn needs held messages that were not read. A round or a set leaves as a whole, and so is read as a whole then;
-        messages that were held while a group was stopped leave when the group is resumed. A capacity counts the held messages.
-        """
+        """Whether a turn needs held messages that weren't read: for a whole round or set, a resumed group, or a capacity."""
         if self.is_whole:
             return False
         long = self.hidden > 0

@@ -374,10 +374,7 @@ class Turns:
     def take_unordered(
         self, queue: BoxQueue, limit: int, definitions: Definitions, *, wary: bool = False, only: int | None = None
     ) -> tuple[Delivery | None, int]:
-        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`. With a gate, of one group
-        as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over messages whose last transaction was
-        rolled back. `only`: the entry of the one message.
-        """
+        """Hand out the next messages without order, each by itself; with a gate of one group. `wary`: pass over rolled back ones."""
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
             "wary": wary, "of_entry": only,

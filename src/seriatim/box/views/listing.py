@@ -449,9 +449,7 @@ _Place = TypeVar("_Place")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[_Row, _Place]):
-    """A page of a list. `following`: the place after which the next page begins; None: there are no more rows. `read`: how many rows were
-    read at least, where few fit.
-    """
+    """A page of a list. `following`: where the next page begins; None: nowhere. `read`: how many rows were read at least."""
 
     rows: list[_Row]
     following: _Place | None

@@ -89,9 +89,7 @@ def _call(
 
 
 class Journal(Closing):
-    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
-    at first use. A name stands for a pair of regions: one journal can serve several.
-    """
+    """The journal of two regions; a name stands for a pair of them. Threads share it; each call is a transaction, or part of one."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections

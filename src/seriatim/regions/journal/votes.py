@@ -57,9 +57,7 @@ def bar(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], *, age: float,
     counted: Mapping[str, int] | None = None,
 ) -> list[Vote]:  # fmt: skip
-    """Bar messages from their numbers, so that a refused sender may give them others: an unknown number is void from then on. Only for
-    numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
-    """
+    """Bar messages from numbers that one box has voted for and the other has refused: unknown numbers are void from then on."""
     if not messages:
         return []
     is_stale = _is_stale(statements, name, counted)
