@@ -1,9 +1,8 @@
 """Work off the outboxes: copy the messages that the other box lacks, under the same ids and numbers, and remove them.
 
-Any process may do that, at any time.
-A copy is written like a new message: in one transaction, under the locks of its sessions, and left out where the box has it. So any number
-of
-processes may do it at once, and be killed at any moment: the row in the outbox is removed after the copy was committed.
+Any process may do that, at any time. A copy is written like a new message: in one transaction, under the locks of its sessions, and left
+out where the box has it. So any number of processes may do it at once, and be killed at any moment: the row in the outbox is removed after
+the copy was committed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Messages in a transaction of the application, under numbers of the journal: reserve, keep, commit; and afterwards confirm, and take in.
 
 The process that tends the regions reads the committed messages, and has their numbers confirmed. Until then the message is in no queue, so
-no
-region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one. The
-row
-in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
+no region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one.
+The row in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at
+once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Pipelines that run once in each region: which run delivers, what is delivered, and the tables that get it in the same transaction.
 
 The lease of a pipeline is a claim with a random id and a version, like that of a session. A delivery ends with one message to the server,
-with
-the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops after
-it holds no locks.
+with the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops
+after it holds no locks.
 """
 
 from __future__ import annotations
