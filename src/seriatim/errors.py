@@ -39,6 +39,8 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 __all__ = [
     "ActionRefused",
@@ -121,11 +123,11 @@ class SeriatimError(Exception):
         return f"{place}{self.what}{advice}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.what, self.where, self.remedy))
+        return partial(type(self), self.what, where=self.where, remedy=self.remedy, **self._more()), ()
 
-
-def _rebuild(kind: type[SeriatimError], what: str, where: str, remedy: str) -> SeriatimError:
-    return kind(what, where=where, remedy=remedy)
+    def _more(self) -> dict[str, Any]:
+        """What it was made with besides, by name."""
+        return {}
 
 
 class UsageError(SeriatimError):
@@ -148,14 +150,8 @@ class UsageError(SeriatimError):
         super().__init__(what, where=where, remedy=remedy)
         self.arguments = (argument,) if isinstance(argument, str) else argument
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_usage, (type(self), self.what, self.where, self.remedy, self.arguments))
-
-
-def _rebuild_usage(
-    kind: type[UsageError], what: str, where: str, remedy: str, arguments: tuple[str, ...]
-) -> UsageError:
-    return kind(what, where=where, remedy=remedy, argument=arguments)
+    def _more(self) -> dict[str, Any]:
+        return {"argument": self.arguments}
 
 
 class NotFound(UsageError):
@@ -315,12 +311,8 @@ class RequestFailed(SeriatimError):
         super().__init__(what, where=where, remedy=remedy)
         self.id = request_id
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_request_failed, (self.what, self.where, self.remedy, self.id))
-
-
-def _rebuild_request_failed(what: str, where: str, remedy: str, request_id: str) -> RequestFailed:
-    return RequestFailed(what, where=where, remedy=remedy, request_id=request_id)
+    def _more(self) -> dict[str, Any]:
+        return {"request_id": self.id}
 
 
 class Transient(SeriatimError):
@@ -346,14 +338,8 @@ class Transient(SeriatimError):
         super().__init__(what, where=where, remedy=remedy)
         self.retry_after = retry_after
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_transient, (type(self), self.what, self.where, self.remedy, self.retry_after))
-
-
-def _rebuild_transient(
-    kind: type[Transient], what: str, where: str, remedy: str, retry_after: float | str | None
-) -> Transient:
-    return kind(what, where=where, remedy=remedy, retry_after=retry_after)
+    def _more(self) -> dict[str, Any]:
+        return {"retry_after": self.retry_after}
 
 
 class Postpone(SeriatimError):
@@ -382,13 +368,7 @@ class Postpone(SeriatimError):
         self.delay = delay
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild_postpone, (type(self), self.delay, self.what, self.where, self.remedy))
-
-
-def _rebuild_postpone(
-    kind: type[Postpone], delay: float | str | timedelta, what: str, where: str, remedy: str
-) -> Postpone:
-    return kind(delay, what, where=where, remedy=remedy)
+        return partial(type(self), self.delay, self.what, where=self.where, remedy=self.remedy), ()
 
 
 class DeadLetter(SeriatimError):

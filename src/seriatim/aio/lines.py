@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections import deque
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from seriatim.box.box import MessageBox
@@ -47,9 +46,7 @@ class WaitingCoroutine:
         self._lines.enter(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._lines.leave(self)
 
     async def turn(self, timeout_s: float) -> None:
@@ -199,10 +196,6 @@ class WaitingLines(ListeningThread):
         return self._is_closed or self._box.access.ending.is_set()
 
     def call_all(self) -> None:
-        """Have all coroutines look once more; from any thread."""
-        self._call_all()
-
-    def _call_all(self) -> None:
         with self._lock:
             for line in self._lines.values():
                 line.is_asked, line.blind = False, []

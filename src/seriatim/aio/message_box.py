@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
+from copy import copy
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -20,7 +21,6 @@ from seriatim.aio.lines import WaitingLines
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
-from seriatim.box.connection.access import Access
 from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.misuse import OnlyAsyncWith
@@ -93,17 +93,14 @@ class AsyncMessageBox(OnlyAsyncWith):
     """
 
     def __init__(self, box: MessageBox, *, owns: bool = False) -> None:
-        self._be(box, os.getpid(), owns=owns)
+        self.sync = box
+        self._is_owner = owns
+        self._process = os.getpid()
         self._threads = ThreadPoolExecutor(box.connections, thread_name_prefix="seriatim-aio")
         self._slots = Slots(box.connections, box.access.place)
         self._lines = WaitingLines(box)
         self._replies = RepliesThread(lambda: box.more(1))
         self._shares = False
-
-    def _be(self, box: MessageBox, process: int, *, owns: bool) -> None:
-        self.sync = box
-        self._is_owner = owns
-        self._process = process
 
     @classmethod
     def open(
@@ -212,10 +209,8 @@ class AsyncMessageBox(OnlyAsyncWith):
 
     def as_role(self, role: str) -> Self:
         """Open the same box as another role; arguments and errors are those of `MessageBox.as_role`. Both share connections and threads."""
-        own = object.__new__(type(self))
-        own._be(self.sync.as_role(role), self._process, owns=True)
-        own._threads, own._slots, own._lines, own._replies = self._threads, self._slots, self._lines, self._replies
-        own._shares = True
+        own: Self = copy(self)
+        own.sync, own._is_owner, own._shares = self.sync.as_role(role), True, True
         return own
 
     def session(self, connection: ApplicationConnection | None = None) -> AbstractAsyncContextManager[AsyncSession]:
@@ -346,7 +341,9 @@ class AsyncMessageBox(OnlyAsyncWith):
         try:
             while True:
                 step = steps.send(given)
-                given = await (self._wait(step) if isinstance(step, Wait) else self._do(partial(_in_box, step)))
+                given = await (
+                    self._wait(step) if isinstance(step, Wait) else self._call(partial(step, self.sync.access))
+                )
         except StopIteration as end:
             return end.value
 
@@ -386,17 +383,11 @@ class AsyncMessageBox(OnlyAsyncWith):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __repr__(self) -> str:
         return f"<AsyncMessageBox {self.sync.access.place}>"
-
-
-def _in_box(step: Callable[[Access], T], box: MessageBox) -> T:
-    return step(box.access)
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:

@@ -7,7 +7,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from uuid import UUID
 
@@ -57,8 +56,15 @@ class AsyncSession(ABC):
     async def _do(self, work: Callable[[Session], T]) -> T:
         """Call a function with the session itself, in a thread."""
 
-    async def _received(self, work: Callable[[Session], Delivery | None]) -> AsyncDelivery | None:
-        return self._as_ours(await self._do(work))
+    async def _waited(
+        self,
+        look: Callable[[Session, float | str | None], T | None],
+        queue: str,
+        wait: float | str | None,
+        *,
+        is_particular: bool = False,
+    ) -> T | None:
+        return await self._do(lambda session: look(session, wait))
 
     def _as_ours(self, delivery: Delivery | None) -> AsyncDelivery | None:
         if delivery is None:
@@ -120,23 +126,26 @@ class AsyncSession(ABC):
 
         Arguments and errors are those of `Session.receive`. A coroutine that waits holds no thread and no connection.
         """
-        return await self._received(
-            lambda session: session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
-        )
+
+        def look(session: Session, wait: float | str | None) -> Delivery | None:
+            return session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
+
+        particular = group is not None or dialog is not None
+        return self._as_ours(await self._waited(look, queue, wait, is_particular=particular))
 
     async def commit_and_receive(self, *, limit: int = 1) -> AsyncDelivery | None:
         """Complete the last delivery, commit, and receive from the same queue in a new transaction of this session.
 
         Arguments and errors are those of `Session.commit_and_receive`.
         """
-        return await self._received(lambda session: session.commit_and_receive(limit=limit))
+        return self._as_ours(await self._do(lambda session: session.commit_and_receive(limit=limit)))
 
     async def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
         """Lock the next conversation group with messages, without receiving them.
 
         Arguments, result and errors are those of `Session.next_group`. A coroutine that waits holds no thread and no connection.
         """
-        return await self._do(lambda session: session.next_group(queue, wait=wait))
+        return await self._waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
 
     publish = counterpart(Session.publish)
     request = counterpart(Session.request)
@@ -169,7 +178,6 @@ class LentSession(AsyncSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether the handler hasn't returned."""
         return self._lent is not None
 
     async def _do(self, work: Callable[[Session], T]) -> T:
@@ -227,16 +235,13 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
 
     @property
     def is_open(self) -> bool:
-        """Whether the session hasn't ended."""
         return bool(self._is_open)
 
     async def __aenter__(self) -> Self:
         self._is_open = True
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._is_open = False
         torn = _torn() if self._calls.is_torn else None
         why = error or torn
@@ -267,25 +272,6 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                 if self._around is None and not self._calls.is_running:
                     self._free_slot()
 
-    async def receive(
-        self,
-        queue: str,
-        *,
-        limit: int = 1,
-        group: str | UUID | None = None,
-        dialog: UUID | str | None = None,
-        wait: float | str | None = None,
-    ) -> AsyncDelivery | None:
-
-        def look(session: Session, wait: float | str | None) -> Delivery | None:
-            return session.receive(queue, limit=limit, group=group, dialog=dialog, wait=wait)
-
-        particular = group is not None or dialog is not None
-        return self._as_ours(await self.waited(look, queue, wait, is_particular=particular))
-
-    async def next_group(self, queue: str, *, wait: float | str | None = None) -> UUID | None:
-        return await self.waited(lambda session, wait: session.next_group(queue, wait=wait), queue, wait)
-
     async def waited(
         self,
         look: Callable[[Session, float | str | None], T | None],
@@ -295,9 +281,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         is_particular: bool = False,
         key: object = None,
     ) -> T | None:
-        """Return the result of `look`; if there is none in a session that has done nothing yet, look again after a notification. `key`: see
-        `WaitingCoroutine`.
-        """
+        """Return the result of `look`, in a session that has done nothing again after each notification. `key`: see `WaitingCoroutine`."""
         wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))
@@ -323,6 +307,8 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                     return result
                 await place.turn(min(left, _LONG_S))
         return None
+
+    _waited = waited
 
     def _can_wait(self) -> bool:
         """Whether nothing is done yet in the transaction, so that a wait needs no connection."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +16,6 @@ from seriatim.box import notices
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.connection.misuse import OnlyWith
-from seriatim.box.connection.renewable import RenewableTransaction
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
@@ -203,11 +202,16 @@ class MessageBox(OnlyWith, Closing):
         if connection is not None:
             with Session(self._access, checked_connection(connection), own=False) as session:
                 yield session
-        else:
-            with (
-                RenewableTransaction(self._access.connect, self._connections.transaction_soon) as own,
-                Session(self._access, own.connection, own=True, renew=own.renew) as session,
-            ):
+            return
+        with ExitStack() as around:
+
+            def renew(error: BaseException) -> psycopg.Connection:
+                """Roll back, and begin a transaction on a connection that works, without a long wait for one."""
+                around.__exit__(type(error), error, error.__traceback__)
+                return around.enter_context(self._connections.transaction_soon())
+
+            own = around.enter_context(self._access.connect())
+            with Session(self._access, own, own=True, renew=renew) as session:
                 yield session
 
     @contextmanager
@@ -443,7 +447,7 @@ class MessageBox(OnlyWith, Closing):
     def definitions(self) -> Definitions:
         """The present definitions: types, queues, subscriptions, contracts and services by name."""
         with self._transaction() as transaction:
-            return self._access.known.current(transaction)
+            return transaction.definitions()
 
     @typed
     def peek(self, queue: str, group: str | None = None, *, limit: int = 100) -> list[Peeked]:
@@ -455,7 +459,7 @@ class MessageBox(OnlyWith, Closing):
             UsageError: there is no such queue, or the limit is invalid.
         """
         with self._transaction() as transaction:
-            return peek(transaction, self._access.known.current(transaction), queue, group, limit)
+            return peek(transaction, transaction.definitions(), queue, group, limit)
 
     def tick(self, *, at_once: bool = False) -> Tick:
         """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry

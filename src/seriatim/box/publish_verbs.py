@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.access import Access
+from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.batch import listed
 from seriatim.box.publishing.publish_result import Published
@@ -22,18 +23,12 @@ from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.types.message import Message, Received, with_context
 
 
-class PublishVerbs(ABC):
+class PublishVerbs(DialogVerbs):
     """The methods of a session for tickets and for publishing."""
 
     _access: Access
-    _place: str
     #: Whether the session began its transaction.
     _own: bool
-
-    @property
-    @abstractmethod
-    def transaction(self) -> Transaction:
-        """The session's transaction."""
 
     @property
     @abstractmethod

@@ -124,9 +124,7 @@ class Receiver:
                         waiter.pass_on()
 
     def _next(self) -> Delivery | None:
-        """Return the next messages. A group at which the turn fails is set apart, and the others go on, unless the transaction is the
-        caller's.
-        """
+        """Return the next messages. A group at which the turn fails is set apart, unless the transaction is the caller's."""
         while True:
             try:
                 return self._next_turn()
@@ -208,7 +206,9 @@ class Receiver:
 
     def _find_work(self, at: _Look) -> Delivery | _Then:
         """Do work that may free messages; what was freed after the wait is over is handed out yet."""
-        goes_on = self._go_on(at.queue, at.locked, at.judged) or self._reap(at.queue, at.locked)
+        goes_on = self._go_on(at.queue, at.locked, at.judged)
+        if not goes_on and at.locked.has_expired is not False:
+            goes_on = reap(self._transaction, at.queue, self._apart) > 0
         if at.is_last or not goes_on:
             return _Then.ELSE
         at.is_last = self._is_over()
@@ -257,15 +257,12 @@ class Receiver:
         self._judge_ahead(queue)
         return True
 
-    def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
-        return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
-
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
         is_last = False
         while True:
             delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions, wary=self._tries)
             if delivery is None:
-                version = self._transaction.access.known.current(self._transaction).version
+                version = self._transaction.definitions().version
             now = self._see(version)
             if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
                 return self._next()  # another queue, or another order
@@ -288,8 +285,7 @@ class Receiver:
             return False
         delivery.put_back()
         # In one transaction: its commit unlocks the group, and takes the mark away.
-        named = {"of_queue": queue.queue_id, "of_group": delivery.group}
-        self._transaction.do("begin_trial", **named, how_many=self._limit)
+        self._transaction.do("begin_trial", of_queue=queue.queue_id, of_group=delivery.group, how_many=self._limit)
         self._transaction.commit()
         return True
 
@@ -314,9 +310,7 @@ class Receiver:
         return delivery
 
     def _route(self) -> bool:
-        """Route messages published through SQL; return whether this or another process routed any. If the role of the session may not
-        route, others have to; until then later messages aren't judged.
-        """
+        """Route what came by SQL; return whether anybody routed any. Where the role may not, nothing later is judged until others do."""
         if not is_unrouted(self._transaction):
             return False
         # Nothing is left where the transaction sees messages that others don't: its own, which it has numbered already.
@@ -335,9 +329,7 @@ class Receiver:
             self._turns_on(transaction).judge_all(queue, locked)
 
     def _judge_next(self, queue: BoxQueue, own: LockedGroups, judged: TurnResult) -> bool:
-        """If a turn of the locked group alone isn't worth it, judge it together with the next groups, and unlock them. Then its
-        messages can be handed out.
-        """
+        """If a turn of the locked group alone isn't worth it, judge it with the next groups, and unlock them."""
         if not judged.handed or (judged.arrived >= _FEW and self._limit >= _RUN):
             return False
         groups = min(_NEXT_GROUPS, _NEXT_MESSAGES // max(judged.arrived, 1))

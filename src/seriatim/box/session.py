@@ -25,7 +25,6 @@ from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.delivery import accept, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
-from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.faults.postpone import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
@@ -49,7 +48,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 _PAUSE_S = 0.5
 
 
-class Session(PublishVerbs, DialogVerbs):
+class Session(PublishVerbs):
     """One transaction with a box, for one thread at a time. `MessageBox.session` begins it.
 
     Args:
@@ -400,9 +399,7 @@ class Session(PublishVerbs, DialogVerbs):
         return held is not None and held.is_lent
 
     def _check_own(self) -> Delivery | None:
-        """Return the last delivery of this session, and refuse to receive beside another session of the connection. Group locks don't keep
-        sessions of one connection apart.
-        """
+        """Return this session's last delivery; refuse to receive beside another session's, which group locks wouldn't keep apart."""
         if self._is_lent:
             raise Misuse(
                 "a handler can't receive in the transaction of its message",

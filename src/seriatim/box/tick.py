@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -60,11 +60,11 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
         transaction.check_enabled()
         transaction.do("number_left")
         transaction.do("drop_deliveries")
-    put_right = _others_put_right(access) if at_once else 0
-    scheduled = _scheduled(access)
+    put_right = _by_owner(lambda: _others_put_right(access)) if at_once else 0
+    scheduled = _by_owner(lambda: publish_due(access).published)
     routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as transaction:
-        definitions = access.known.current(transaction)
+        definitions = transaction.definitions()
         forget_closed(transaction)
         transmit(transaction)
     failures = _Failures(access.place)
@@ -76,16 +76,15 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
             if at_once:
                 put_right += _put_right(access, queue)
             groups += _judged(access, queue, failures) if queue.is_open and queue.has_groups else 0
-    return Tick(routed, groups, recover(access, ahead=at_once), dialogs, scheduled, put_right, tuple(failures.told))
+    recovered = _by_owner(lambda: recover(access, ahead=at_once))
+    return Tick(routed, groups, recovered, dialogs, scheduled, put_right, tuple(failures.told))
 
 
 def judge(access: Access, queue_id: int) -> None:
-    """Do for one queue what its receivers in SQL can't do: route, fire timers, count leases that ran out and messages that were rolled back
-    alone, and judge all that has arrived; then wake the receivers that listen.
-    """
+    """Do for one queue what its receivers in SQL can't: route, fire timers, count lost leases and rollbacks, judge; then wake them."""
     route_pending(access)
     with access.transaction() as transaction:
-        named = {one.queue_id: one for one in access.known.current(transaction).queues.values()}
+        named = {one.queue_id: one for one in transaction.definitions().queues.values()}
     if (queue := named.get(queue_id)) is None or not queue.is_open or queue.regions is not None:
         return
     failures = _Failures(access.place)
@@ -129,10 +128,7 @@ class _Failures:
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures, *, everything: bool = False) -> int:
-    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number. Where no message waits
-    for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction that fail together are
-    judged one by one.
-    """
+    """Judge the groups with due timers, or with messages to judge; return their number. Groups that fail together go one by one."""
     keys: set[str] = set()
     from_rank, until_rank, more = EVERYTHING if queue.holds or everything else None, None, True
     while more:
@@ -175,17 +171,14 @@ def _put_right(access: Access, queue: BoxQueue) -> int:
 
 
 def _others_put_right(access: Access) -> int:
-    """The same beside queues: for dialogs, links, schedules and processes; nothing by a role that isn't the owner."""
-    try:
-        with access.transaction() as transaction:
-            return transaction.value("put_right_others") + schedules_put_right(transaction)
-    except EnvironmentProblem:
-        return 0
+    """The same beside queues: for dialogs, links, schedules and processes."""
+    with access.transaction() as transaction:
+        return transaction.value("put_right_others") + schedules_put_right(transaction)
 
 
-def _scheduled(access: Access) -> int:
-    """Return how many messages were published for schedules; none by a role that isn't the owner."""
+def _by_owner(work: Callable[[], int]) -> int:
+    """What work has done; 0 by a role that isn't the owner."""
     try:
-        return publish_due(access).published
+        return work()
     except EnvironmentProblem:
         return 0

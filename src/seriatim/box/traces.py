@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Protocol, Self
 
 from seriatim.pipeline.types.message import Received
 
 
-class TurnTrace(Protocol):
+class TurnTrace(AbstractContextManager["TurnTrace"], Protocol):
     """The traces of the turns of one transaction, or of one lease; a context manager around it."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
     def received(self, messages: Sequence[Received]) -> None:
         """Messages were handed out; a former turn has ended."""
@@ -41,8 +34,6 @@ class Tracing(Protocol):
 
 
 class Untraced:
-    """A turn without traces."""
-
     __slots__ = ()
 
     def __enter__(self) -> Self:

@@ -88,7 +88,7 @@ async def _requested(
 
 def _declared(session: Session) -> Mapping[str, Collection[str]]:
     """The properties of each type."""
-    definitions = session.access.known.current(session.transaction)
+    definitions = session.transaction.definitions()
     return {name: kind.properties for name, kind in definitions.types.items()}
 
 

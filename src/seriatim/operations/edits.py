@@ -96,7 +96,7 @@ def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState
         if states is None:
             yield from exported(transaction, chosen)
             return
-        known = box.access.known.current(transaction)
+        known = transaction.definitions()
         where = GroupFilter(chosen.queue, state=states, limit=_PAGE)
         while True:
             page = groups_of(transaction, where, None if chosen.group is None else [chosen.group])
@@ -294,7 +294,7 @@ def plan(box: MessageBox, edited: Iterable[ExportedMessage | UsageError]) -> Pla
         for begin in range(0, len(places), _PAGE):
             some = places[begin : begin + _PAGE]
             with box.access.transaction() as transaction:
-                definitions = box.access.known.current(transaction)
+                definitions = transaction.definitions()
                 compared = box_edits.plan(transaction, definitions, name, [messages[at] for at in some])
             planned |= dict(zip(some, compared, strict=True))
     results = iter(planned[at] for at in range(len(messages)))
@@ -339,7 +339,7 @@ def _retried(box: MessageBox, planned: Plan, by: Operator) -> Iterator[Retried |
         for some in _portions(list(groups.values())):
             try:
                 with box.access.transaction() as transaction:
-                    definitions = box.access.known.current(transaction)
+                    definitions = transaction.definitions()
                     done = box_edits.retry_edited(transaction, definitions, name, some, by)
             except Unavailable as error:
                 yield from (NotRetried(name, str(one.group), one.message_id, error.what) for one in some)

@@ -23,7 +23,7 @@ def find(transaction: Transaction, chosen: FindFilter) -> SearchResult:
     character), and ids that begin with it; of the newest 20,000 messages also those with it anywhere in their id, or as the
     value of a property.
     """
-    found = views.find(transaction, transaction.access.known.current(transaction), chosen)
+    found = views.find(transaction, transaction.definitions(), chosen)
     if not chosen.similar or found.is_anything:
         return found
     return replace(found, similar=views.similar_to(transaction, chosen))

@@ -16,9 +16,10 @@ from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.seen import seen_of
-from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
+from seriatim.box.views.group_standing import Head, Processed, Standing, standing_of
 from seriatim.box.views.groups import GroupFilter, GroupView, group_of, groups_of, new_group
 from seriatim.box.views.listing import ErrorCount
+from seriatim.box.views.open_places import OnWay, OpenPlace
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.states import STOPPED, GroupState
@@ -338,5 +339,5 @@ def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application
     """
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
-        found = box.access.known.current(transaction).queue(queue)
+        found = transaction.definitions().queue(queue)
         return forget_group(transaction, found, group, by)

@@ -32,7 +32,7 @@ def listed(
         @wraps(read)
         def of_box(box: MessageBox, chosen: _Chosen) -> _Rows:
             with box.access.transaction() as transaction:
-                check_queues(box.access.known.current(transaction), chosen)
+                check_queues(transaction.definitions(), chosen)
                 return read(transaction, chosen)
 
         return filtered(listing, "the box", without=without, **defaults)(of_box)

@@ -69,7 +69,7 @@ def released(box: MessageBox) -> dict[str, int]:
 def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
     """Count the messages that aren't done, by what keeps them. Raises `UsageError` for an unknown name."""
     with box.access.transaction() as transaction:
-        definitions = box.access.known.current(transaction)
+        definitions = transaction.definitions()
         for queue in queues:
             definitions.queue(queue)
         return transaction.rows("not_done_counts", NotDone, queues=list(queues))
@@ -119,7 +119,7 @@ def activations(box: MessageBox) -> list[Activated]:
 def settings(box: MessageBox, queue: str) -> QueueSettings:
     """The settings of a queue, which its processes obey while they run. Raises `UsageError` for an unknown name."""
     with box.access.transaction() as transaction:
-        box.access.known.current(transaction).queue(queue)
+        transaction.definitions().queue(queue)
         return settings_of(transaction, queue)
 
 
@@ -156,7 +156,7 @@ def set_queue(
     by = Operator(actor, reason)
     values = dict(zip(SETTINGS, (workers, in_flight, rate, run_length), strict=True))
     with box.access.transaction() as transaction:
-        found = box.access.known.current(transaction).queue(queue)
+        found = transaction.definitions().queue(queue)
         return actions.set_queue(transaction, found, {name: one for name, one in values.items() if one is not ...}, by)
 
 
@@ -175,5 +175,5 @@ def release(box: MessageBox, queue: str, *, actor: str = "application", reason: 
     """
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
-        found = box.access.known.current(transaction).queue(queue)
+        found = transaction.definitions().queue(queue)
         return actions.release(transaction, found, by)

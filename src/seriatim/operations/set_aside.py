@@ -39,7 +39,7 @@ _INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrou
 @listed(SetAsideFilter)
 def set_aside(transaction: Transaction, chosen: SetAsideFilter) -> list[SetAside]:
     """List messages that were set aside, except dead letters, and unrouted messages, oldest first."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     return aside.set_aside_of(
         transaction, chosen, None if chosen.queue is None else definitions.queue(chosen.queue).queue_id
     )

@@ -28,7 +28,7 @@ class SubscriptionFilter(Listing):
 @listed(SubscriptionFilter)
 def subscriptions(transaction: Transaction, chosen: SubscriptionFilter) -> list[BoxSubscription]:
     """List the subscriptions of a message box, with their states."""
-    found = sorted(transaction.access.known.current(transaction).subscriptions.items())
+    found = sorted(transaction.definitions().subscriptions.items())
     return [one for _, one in found if chosen.queue in (None, one.declared.to)]
 
 

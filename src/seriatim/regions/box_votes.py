@@ -39,9 +39,7 @@ class LedElsewhere(UsageError):
 
 
 class Way(Enum):
-    """The way of messages into a box. `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say
-    whose it is. `COPY`: the other box has it.
-    """
+    """How messages come: a sender asks for a vote; the journal has given out the number, and decides; or the other box has them."""
 
     SENT = "sent"
     RESERVED = "reserved"
@@ -124,7 +122,7 @@ def vote(
     if way is not Way.COPY and not role.votes:
         return BoxVotes([False] * len(messages), role.incarnation, is_asked=False)
     is_stale = counted is not None and counted < role.fence
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     for _ in range(_TRIES):
         writing = _Writing(transaction, name, role, definitions, messages, way)
         writing.decide(is_stale=is_stale, renumbers=renumbers)
@@ -139,7 +137,7 @@ def led_alike(
 ) -> tuple[list[int], dict[int, str]]:
     """Return the copies that a box routes to the queues and numbers of the other box; and for the others the reasons."""
     role = role_of(transaction, name, region)
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     alike: list[int] = []
     elsewhere: dict[int, str] = {}
     for at, item in enumerate(messages):
@@ -160,7 +158,7 @@ def see(
 ) -> Sight:
     """Read what the box knows of sessions, and of messages by their ids, without locks."""
     role = role_of(transaction, name, region)
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     numbers = {queue: bound.queue_id for queue, bound in definitions.queues.items() if bound.queue_id in role.queue_ids}
     names = {queue_id: queue for queue, queue_id in numbers.items()}
     pairs = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
@@ -340,9 +338,7 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """Return the messages that have another number here already. A message with a higher number was barred from this one, and vice
-        versa.
-        """
+        """Return the messages with another number here; one with a higher number was barred from this one, and vice versa."""
         dropped: set[int] = set()
         rows = {self._id(row): row for row in self._rows}
         for row in rows.values():
@@ -374,7 +370,9 @@ class _Writing:
                 np.array([self._units[row.at] for row in rows], np.int64),
                 np.array([row.place.number for row in rows], np.int64),
                 np.array([through[row.key] for row in rows], np.int64),
-                np.array([_is_same(own[nth]) for nth in order], np.bool_),
+                np.array(
+                    [(one := own[nth]) is not None and one.voted and not one.withdrawn for nth in order], np.bool_
+                ),
                 np.full(len(rows), is_stale, np.bool_),
             )
         ).tolist()
@@ -403,10 +401,7 @@ class _Writing:
                 self.why[row.at] = why
 
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
-        """Return whether the box's copies are its votes: only a copy above all its numbers, and only if the box votes. That is narrower
-        than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a number
-        is below one that the box has.
-        """
+        """Whether copies are votes: only above all its numbers, as the journal may have skipped a hole that the box doesn't know."""
         highest, votes = dict(through), []
         for row in self._rows:
             is_next = self._way is Way.COPY and self._role.votes and row.place.number > highest[row.key]
@@ -447,10 +442,6 @@ class _Writing:
                 return None
             known.update(messages[begin + place - 1].message_id for place in answer)
         return known
-
-
-def _is_same(known: _Known | None) -> bool:
-    return known is not None and known.voted and not known.withdrawn
 
 
 def _floor(policy: Policy) -> int:

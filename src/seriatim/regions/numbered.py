@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed
@@ -22,6 +23,16 @@ class SessionNumber:
     number: int
 
 
+_Placed = TypeVar("_Placed")
+
+
+def by_queue(items: Iterable[_Placed], place_of: Callable[[_Placed], SessionNumber]) -> dict[str, list[_Placed]]:
+    found: dict[str, list[_Placed]] = {}
+    for item in items:
+        found.setdefault(place_of(item).queue, []).append(item)
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Numbered:
     """A message with its numbers, one in each of its queues."""
@@ -31,7 +42,6 @@ class Numbered:
 
 
 def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[SessionNumber, ...]]:
-    """Return the numbers of messages, by the definitions of a box."""
     names = {bound.queue_id: name for name, bound in definitions.queues.items()}
     ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
     by_message: list[list[SessionNumber]] = [[] for _ in messages]

@@ -27,7 +27,6 @@ class Numbering:
         self.gives = False
 
     def numbered(self, messages: Sequence[Message], enough: int) -> list[Numbered]:
-        """Messages with their own numbers, or with the next ones."""
         routing, places = routed(self._pair, messages)
         without = [at for at, numbers in enumerate(places) if any(place.number == NO_NUMBER for place in numbers)]
         if not without:
@@ -112,9 +111,7 @@ class Numbering:
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:
-    """Return the numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by the present
-    ones.
-    """
+    """Return the numbers of messages, `NO_NUMBER` for none, by the known definitions, or else by the present ones."""
     anew = False
     while True:
         routing = pair.routing(anew=anew)

@@ -1,9 +1,8 @@
 """Work off the outboxes: copy the messages that the other box lacks, under the same ids and numbers, and remove them.
 
-Any process may do that, at any time.
-A copy is written like a new message: in one transaction, under the locks of its sessions, and left out where the box has it. So any number
-of
-processes may do it at once, and be killed at any moment: the row in the outbox is removed after the copy was committed.
+Any process may do that, at any time. A copy is written like a new message: in one transaction, under the locks of its sessions, and left
+out where the box has it. So any number of processes may do it at once, and be killed at any moment: the row in the outbox is removed after
+the copy was committed.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import stored_message
 from seriatim.errors import Unavailable
-from seriatim.pipeline.types.message import Message, Part
+from seriatim.pipeline.types.message import Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
@@ -113,15 +112,11 @@ def _outgoing(transaction: Transaction, name: str, region: str, behind: int) -> 
 def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
     if row.type is None or row.numbers is None:
         return _Outgoing(row.outbox_id, row.message_id, row.age, None)
-    message = Message(
-        type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
-        content_type=row.content_type, parts=tuple(parts),
-    )  # fmt: skip
     places = tuple(
         SessionNumber(queue, session, number)
         for queue, session, number in zip(row.queues, row.sessions, row.numbers, strict=True)
     )
-    return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(message, places))
+    return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(stored_message(row, parts), places))
 
 
 def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) -> None:

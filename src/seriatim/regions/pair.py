@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from seriatim.kernel.groups.policy import Standard
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder, Reservation
-from seriatim.regions.numbered import SessionNumber
+from seriatim.regions.numbered import SessionNumber, by_queue
 from seriatim.regions.party import Party
 
 #: The primary and the secondary.
@@ -70,11 +70,9 @@ class Pair:
                 self.in_box(region, work)
 
     def holders(self, numbers: Sequence[SessionNumber]) -> list[Holder]:
-        """Return the holders of numbers in the journal, in their order."""
-
         def ask(journal: Journal) -> list[Holder]:
             found: dict[SessionNumber, Holder] = {}
-            for queue, ours in _by_queue(numbers).items():
+            for queue, ours in by_queue(numbers, lambda place: place).items():
                 pairs = [(place.session, place.number) for place in ours]
                 found.update(zip(ours, journal.holders(self.name, queue, pairs), strict=True))
             return [found[place] for place in numbers]
@@ -101,7 +99,7 @@ class Pair:
 
         def ask(journal: Journal) -> list[Reservation]:
             kept: dict[tuple[str, str], list[Reservation]] = {}
-            for queue, ours in _by_queue(places).items():
+            for queue, ours in by_queue(places, lambda place: place).items():
                 counts = Counter(place.session for place in ours)
                 reserved = journal.reserve(self.name, queue, counts, lease=lease_s)
                 kept |= {(queue, session): reservations for session, reservations in reserved.items()}
@@ -125,23 +123,17 @@ class Pair:
 
     def _read_routing(self) -> Routing:
         whys = []
+
+        def read(transaction: Transaction, region: str) -> Routing:
+            role = role_of(transaction, self.name, region)
+            return Routing(transaction.definitions(), role.queue_ids)
+
         for region in self.boxes:
             try:
-                return self.in_box(region, partial(self._routing_in, region=region))
+                return self.in_box(region, partial(read, region=region))
             except Unavailable as error:
                 whys.append(str(error))
         raise Unavailable(f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later")
-
-    def _routing_in(self, transaction: Transaction, region: str) -> Routing:
-        role = role_of(transaction, self.name, region)
-        return Routing(transaction.access.known.current(transaction), role.queue_ids)
-
-
-def _by_queue(places: Iterable[SessionNumber]) -> dict[str, list[SessionNumber]]:
-    found: dict[str, list[SessionNumber]] = {}
-    for place in places:
-        found.setdefault(place.queue, []).append(place)
-    return found
 
 
 def not_voting(region: str, remedy: str = "repeat it later") -> Unavailable:

@@ -107,7 +107,8 @@ class Party(Generic[Resource]):
         if self.is_away and not anyway:
             raise Unavailable(f"{self.name} is away: {self._why}", remedy="repeat it later")
         patience_s = self._patience_s if patience_s is None else patience_s
-        thread = self._taken()
+        with self._lock:
+            thread = self._idle.pop() if self._idle else _Thread(f"seriatim {self.name}")
         call = _Call(lambda: work(self.resource), patience_s)
         self._asked_at = time.monotonic()
         thread.calls.put(call)
@@ -141,10 +142,6 @@ class Party(Generic[Resource]):
             self._opening.release()
         if opened is not None:
             self._close(opened)
-
-    def _taken(self) -> _Thread:
-        with self._lock:
-            return self._idle.pop() if self._idle else _Thread(f"seriatim {self.name}")
 
     def _away(self, why: str) -> Unavailable:
         self._why = why

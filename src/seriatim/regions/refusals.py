@@ -115,9 +115,7 @@ class Refusals:
 
     @staticmethod
     def _is_barred(units: list[Unit], unit: Unit, answers: Mapping[str, Vote]) -> bool:
-        """Return whether messages are left of a unit, and all of them are barred. Messages that the journal has are sent, in a unit of
-        their own.
-        """
+        """Return whether any of a unit is left, all barred. What the journal has is sent, in a unit of its own."""
         if Vote.STALE in answers.values():
             unit.error = _unsure(unit, "a box was restored meanwhile")
             return False

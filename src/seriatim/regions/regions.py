@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import psycopg
 
@@ -42,6 +42,7 @@ from seriatim.regions.waiting import send_waiting, wait_in
 
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
+_Given = TypeVar("_Given", bound=Closing)
 
 
 class Regions(Closing):
@@ -106,10 +107,13 @@ class Regions(Closing):
         if not isinstance(journal, str | Journal):
             raise UsageError(f"journal is {type(journal).__name__}", remedy="give a DSN, or a Journal")
         self._boxes = {
-            region: _party_of_box(f"region {region}", party, schema, patience_s, retry_after_s)
+            region: _party(
+                f"region {region}", party, partial(MessageBox.open, schema=schema), patience_s, retry_after_s
+            )
             for region, party in zip(REGIONS, (primary, secondary), strict=True)
         }
-        self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
+        opened = partial(Journal.open, schema=journal_schema, patience=patience_s)
+        self._journal = _party("the journal", journal, opened, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
         #: The copies that waited in the last pass, so that they are logged once.
         self._waiting: dict[str, set[str]] = {}
@@ -268,7 +272,6 @@ class Regions(Closing):
             return self._sending().send(messages)
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
-        """Publish in the caller's transaction."""
         if not messages:
             return []
         region = self._region_of(connection)
@@ -485,20 +488,9 @@ def _period(noun: str, value: float | str) -> int:
     return period
 
 
-def _party_of_box(
-    name: str, box_or_dsn: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
-) -> Party[MessageBox]:
-    if isinstance(box_or_dsn, MessageBox):
-        return Party(name, lambda: box_or_dsn, lambda _: None, patience_s, retry_after_s)
-    return Party(
-        name, lambda: MessageBox.open(box_or_dsn, schema=schema), lambda box: box.close(), patience_s, retry_after_s
-    )
-
-
-def _party_of_journal(journal: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
-    if isinstance(journal, Journal):
-        return Party("the journal", lambda: journal, lambda _: None, patience_s, retry_after_s)
-    return Party(
-        "the journal", lambda: Journal.open(journal, schema=schema, patience=patience_s), lambda resource: resource.close(), patience_s,
-        retry_after_s,
-    )  # fmt: skip
+def _party(
+    name: str, given: _Given | str, opened: Callable[[str], _Given], patience_s: float, retry_after_s: float
+) -> Party[_Given]:
+    if not isinstance(given, str):
+        return Party(name, lambda: given, lambda _: None, patience_s, retry_after_s)
+    return Party(name, lambda: opened(given), lambda resource: resource.close(), patience_s, retry_after_s)

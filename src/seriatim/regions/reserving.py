@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, SessionNumber
+from seriatim.regions.numbered import Numbered, SessionNumber, by_queue
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import Sent
@@ -100,9 +100,14 @@ class Reserving:
         own = {message.message_id: place for message, place in zip(messages, places, strict=True)}
         numbers: dict[str, SessionNumber] = {}
         away = 0
+
+        def seen(transaction: Transaction, region: str) -> tuple[Sight, list[str]]:
+            waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=list(own))
+            return see(transaction, self._pair.name, region, [], list(own)), sorted(row.message_id for row in waiting)
+
         for region in REGIONS:
             try:
-                sight, waiting = self._pair.in_box(region, partial(self._seen, region=region, ids=list(own)))
+                sight, waiting = self._pair.in_box(region, partial(seen, region=region))
             except Unavailable:
                 away += 1
                 continue
@@ -119,11 +124,6 @@ class Reserving:
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
         return numbers | self._pair.numbers_of(own)  # confirmed numbers count
-
-    def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
-        """Return a box's knowledge of messages; and those that a transaction has left there (`waiting.py`)."""
-        waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
-        return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
     def _write(self, ones: Sequence[_One]) -> None:
         whys = []
@@ -155,15 +155,12 @@ class Reserving:
             )
 
     def _confirm(self, ones: Sequence[_One]) -> None:
-        by_queue: dict[str, list[_One]] = {}
-        for item in ones:
-            if item.reservation is not None:
-                by_queue.setdefault(item.place.queue, []).append(item)
+        reserved = by_queue((item for item in ones if item.reservation is not None), lambda item: item.place)
 
         def confirm(journal: Journal) -> tuple[set[Reservation], dict[tuple[str, str, str], int]]:
             void: set[Reservation] = set()
             elsewhere: dict[tuple[str, str, str], int] = {}
-            for queue, messages in by_queue.items():
+            for queue, messages in reserved.items():
                 kept = [
                     (item.reservation, of_journal(item.numbered.message, item.place))
                     for item in messages
@@ -176,7 +173,7 @@ class Reserving:
                 elsewhere |= {(queue, session, ident): number for (session, ident), number in numbers.items()}
             return void, elsewhere
 
-        void, elsewhere = self._pair.journal.call(confirm) if by_queue else (set(), {})
+        void, elsewhere = self._pair.journal.call(confirm) if reserved else (set(), {})
         for item in ones:
             where = f"queue {item.place.queue!r}, session {shown(item.place.session, 80)}"
             other = elsewhere.get((item.place.queue, item.place.session, item.message_id))
@@ -223,7 +220,6 @@ def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Sess
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:
-    """Return the result for each message."""
     failed = [message.error for message in ones if message.error is not None]
     if failed:
         first, sent = failed[0], len(ones) - len(failed)

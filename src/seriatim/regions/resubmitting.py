@@ -95,7 +95,7 @@ def resubmit(
 def _read(name: str, region: str, message_id: str, transaction: Transaction) -> dict[str, _Found]:
     """The dead letter in the box of a region, by queue."""
     queue_ids = role_of(transaction, name, region).queue_ids
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     try:
         stored = message_of(transaction, message_id)
     except NotFound:

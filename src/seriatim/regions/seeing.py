@@ -164,7 +164,7 @@ def _region(pair: Pair, region: str) -> RegionStatus:
 def _defined(transaction: Transaction, name: str, region: str) -> dict[tuple[str, str], Definition]:
     """Return a box's definitions for the regions: their queues, the subscriptions that lead to these, and all message types."""
     role = role_of(transaction, name, region)
-    known: Definitions = transaction.access.known.current(transaction)
+    known: Definitions = transaction.definitions()
     queues = {
         queue.declared.name: queue.declared for queue in known.queues.values() if queue.queue_id in role.queue_ids
     }

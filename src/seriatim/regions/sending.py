@@ -201,7 +201,6 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
 
 
 def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
-    """Return the result for each message, in their order."""
     sent_by_id: dict[str, Sent] = {}
     errors = []
     for unit in units:

@@ -18,9 +18,7 @@ from seriatim.regions.pair import REGIONS
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that are sent or refused together: those of a session. `replies`: of the two boxes and the journal. `first`: the first box
-    that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever the boxes say.
-    """
+    """Messages sent or refused together: a session's. `first`: the first box that has them. `is_sent`: the journal has them."""
 
     messages: list[Numbered]
     replies: list[Reply] = field(default_factory=lambda: [Reply.NOT_ASKED] * 3)
@@ -41,7 +39,6 @@ class Unit:
 
 
 def at_step(units: Sequence[Unit], wanted: SendStep, enough: int) -> list[Unit]:
-    """Return the units for which this step is the next one."""
     first, second, journal = (np.array([unit.replies[party] for unit in units], np.int64) for party in range(3))
     steps = rules.send_steps(first, second, journal, enough).tolist()
     return [unit for unit, step in zip(units, steps, strict=True) if step == wanted]

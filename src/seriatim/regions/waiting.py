@@ -1,10 +1,9 @@
 """Messages in a transaction of the application, under numbers of the journal: reserve, keep, commit; and afterwards confirm, and take in.
 
 The process that tends the regions reads the committed messages, and has their numbers confirmed. Until then the message is in no queue, so
-no
-region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one. The
-row
-in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at once.
+no region can have handled it: if the transaction took longer than its reservation, the number is void, and the message gets another one.
+The row in the box has the number: it is changed by comparison, and only its number is confirmed. So any number of processes may do that at
+once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import stored_message
 from seriatim.box.publishing.batch import check_all, parameters_of
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.pipeline.types.message import Message, Part
@@ -24,7 +23,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, route_in, see, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
-from seriatim.regions.numbered import Numbered, SessionNumber
+from seriatim.regions.numbered import Numbered, SessionNumber, by_queue
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
 from seriatim.regions.pair import Pair, Routing, not_voting
@@ -93,7 +92,7 @@ def _waiting_numbers(transaction: Transaction, name: str, ids: Sequence[str]) ->
 
 def _keep(transaction: Transaction, name: str, numbered: Sequence[Numbered], kept: Sequence[Reservation]) -> list[str]:
     """Keep messages; return the ids of those that wait already."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     routed = route_in(transaction, [item.message for item in numbered], definitions)
     check_all(routed)
     columns = parameters_of(routed, 0, len(numbered))
@@ -162,10 +161,7 @@ def _all_waiting(transaction: Transaction, pair: Pair, region: str, behind: int)
 
 def _read(row: Any) -> _Waiting:
     parts = zip(row.part_names or (), row.part_content_types or (), row.part_bodies or (), strict=True)
-    message = Message(
-        type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
-        content_type=row.content_type, parts=tuple(Part(*fields) for fields in parts),
-    )  # fmt: skip
+    message = stored_message(row, (Part(*fields) for fields in parts))
     place = SessionNumber(row.queue, row.session, row.number)
     return _Waiting(
         row.waiting_id, Numbered(message, (place,)), Reservation(row.session, row.number, row.reservation), row.age
@@ -174,17 +170,14 @@ def _read(row: Any) -> _Waiting:
 
 def _send(pair: Pair, region: str, rows: Sequence[_Waiting], copied: Copied) -> int:
     """Confirm some messages, and take them in; return how many got other numbers instead."""
-    by_queue: dict[str, list[_Waiting]] = {}
-    for row in rows:
-        by_queue.setdefault(row.place.queue, []).append(row)
     confirmed: list[_Waiting] = []
     anew: list[tuple[_Waiting, int, str]] = []
-    for queue, messages in by_queue.items():
+    for queue, messages in by_queue(rows, lambda row: row.place).items():
         void = _confirm(pair, queue, messages, copied)
         removed = {row.waiting_id for row in void}
         confirmed += [row for row in messages if row.waiting_id not in removed]
         void = [row for row in void if row.message_id not in copied.waiting]
-        anew += _renumbered(pair, queue, void)
+        anew += _renumbered(pair, void)
     confirmed = [row for row in confirmed if row.message_id not in copied.waiting]
     if confirmed:
         _take_in(pair, region, confirmed, copied)
@@ -228,7 +221,7 @@ def _confirm(pair: Pair, queue: str, rows: Sequence[_Waiting], copied: Copied) -
     return pair.journal.call(ask)
 
 
-def _renumbered(pair: Pair, queue: str, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
+def _renumbered(pair: Pair, void: Sequence[_Waiting]) -> list[tuple[_Waiting, int, str]]:
     """Return other numbers for messages: those that the journal has for them already, as after a restore of the box, or the next ones."""
     if not void:
         return []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from importlib import resources
 
 import psycopg
@@ -13,6 +14,7 @@ from seriatim.box.postgres.statements import files, statement
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.regions.journal import schema
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.locked import Session
 from tests.regions.journal.given import NAME, QUEUE, asked, claimed
 
 #: What other databases that speak PostgreSQL's protocol don't have.
@@ -78,10 +80,10 @@ def test_a_journal_of_the_version_before_the_baseline_is_taken_over(journal, jou
 def test_what_is_read_and_written_for_a_claim_is_found_by_its_key(journal):
     """On tables that nothing was told of, where the planner guesses."""
     claimed(journal, "a", [one for at in range(200) for one in asked(f"s{at}", 1, 2)])
-    columns = "done sent states versions claims regions leases holes hole_throughs forgotten take_overs conflicts used"
+    columns = [one.name for one in fields(Session) if one.name != "session"]
     given = {
         "read_entries": {"sessions": "{s7}", "asked": "{s7}", "numbers": "{2}"},
-        "write_sessions": {"sessions": "{s7}"} | dict.fromkeys(columns.split(), "{1}"),
+        "write_sessions": {"session": "{s7}"} | dict.fromkeys(columns, "{1}"),
         "lock_sessions": {"sessions": "{s7}"},
     }
     with journal.transaction() as tx:

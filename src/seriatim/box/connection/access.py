@@ -15,6 +15,7 @@ from seriatim.box.connection.identity import Identity
 from seriatim.box.connection.queue_heads import Heads
 from seriatim.box.connection.remembered import FreeRoom, ToldOnce, TrialLooks
 from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
@@ -73,6 +74,10 @@ class Transaction(Statements):
         self.notices = [] if notices is None else notices
         self._is_owner: bool | None = None
 
+    def definitions(self) -> Definitions:
+        """The definitions that the transaction sees, read again if they have changed."""
+        return self.access.known.current(self)
+
     def check_enabled(self) -> None:
         """Check that the box isn't disabled; asks PostgreSQL once for each connection."""
         self.access.identity.check_enabled(self.connection)
@@ -109,9 +114,7 @@ class Transaction(Statements):
             self.access.publish_notices(self, noticed)
 
     def leave_bodies(self, above: int) -> None:
-        """Leave bodies of more bytes, and the parts of messages, where they are when messages are handed out, also in the next transactions
-        of the connection's user. Call it before the transaction begins.
-        """
+        """Leave larger bodies, and all parts, where they are, also in the user's next transactions; call it before one begins."""
         if isinstance(self.connection, OwnConnection):
             self.connection.largest_body = above
 

@@ -25,9 +25,7 @@ _LOCK = type(threading.Lock())
 
 
 class _Joined(psycopg.Connection[Any]):
-    """The application's connection without its own cursors and loaders; Django and SQLAlchemy set such. It shares the attributes of the
-    original, so both have the same transaction.
-    """
+    """The application's connection, in the same transaction, without the cursors and loaders that Django and SQLAlchemy set."""
 
     def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         self.__dict__ = connection.__dict__

@@ -118,9 +118,7 @@ class Connections(Closing):
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
     def more(self, most: int, turn_limit: float | str | None, role: str | None = None) -> Self:
-        """Add connections to the same box, for other work; all users share all connections. `role`: the role as which each transaction
-        of the new user runs; None: as those of this one.
-        """
+        """Add connections to the same box, which all users share. `role`: each transaction of the new user runs as it; None: as here."""
         self._check_open()
         limit_ms, access = _turn_limit_ms(turn_limit), self.access
         self._shared.lend(most)
@@ -142,10 +140,7 @@ class Connections(Closing):
         unrouted: str | None = None,
         limits: Limits | None = None,
     ) -> Self:
-        """Open the connections; arguments and errors are those of `MessageBox.open`. `publish_notices` publishes the notices of
-        transactions. With `owner`, which pipelines need, other roles than the box's owner get `EnvironmentProblem`, and a disabled box is
-        refused with `BoxDisabled`.
-        """
+        """As `MessageBox.open`. `owner`: refuse roles that don't own the box, and a disabled box: pipelines need that."""
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
         limit_ms = _turn_limit_ms(turn_limit)
@@ -188,9 +183,7 @@ class Connections(Closing):
         return self._most or self._shared.pool.max_size
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
-        """Begin a transaction: it commits at the end of the block; an exception rolls it back. The driver's errors are translated at the
-        begin and the commit, not inside the block. A forked process makes its own connections.
-        """
+        """Begin a transaction; the driver's errors are translated at its begin and commit. A forked process makes its own connections."""
         self._check_open()
         return _Transaction(self._shared, self._limit_ms, role=self._role)
 
@@ -201,9 +194,7 @@ class Connections(Closing):
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
-        """Begin a second transaction for a session, on a connection that is free now; None if there is none. Always None behind a
-        connection pooler, because a pooler doesn't tell whether it has a free connection.
-        """
+        """Begin a second transaction of a session on a connection that is free now; None: there is none, as behind a pooler."""
         self._check_open()
         if self.is_pooled or not self._shared.has_free():
             yield None
@@ -370,9 +361,7 @@ def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Conne
 
 
 def is_away(dsn: str | None) -> bool:
-    """Return whether a PostgreSQL that others run accepts no connection: it doesn't answer, or is starting, or ending. A server that
-    refuses this user, or has no such database, isn't away. The embedded PostgreSQL never is: who opens the box starts it.
-    """
+    """Return whether a PostgreSQL that others run accepts no connection at all; the embedded one never is away."""
     address = dsn if dsn is not None else os.environ.get(VARIABLE)
     if address is None:
         return False

@@ -22,6 +22,10 @@ _Facts = TypeVar("_Facts")
 _LONG_US = 1_000
 
 
+#: All of them.
+FAST_PATHS: list[FastPath[Any]] = []
+
+
 class FastPath(Generic[_Facts]):
     def __init__(
         self,
@@ -39,6 +43,7 @@ class FastPath(Generic[_Facts]):
         #: none.
         self.further = further
         self._holds = tuple(conditions.values())
+        FAST_PATHS.append(self)
 
     def applies(self, facts: _Facts) -> bool:
         for holds in self._holds:  # noqa: SIM110 -- what calls them from C takes longer
@@ -52,9 +57,7 @@ class FastPath(Generic[_Facts]):
 
 
 class EndedDelivery(NamedTuple):
-    """A delivery that `Session.commit_and_receive` ends. `queue`: its queue, as the process knows it; None: it doesn't know it any more.
-    `is_open`: whether its messages are neither completed nor put back yet. `has_instance`: whether it was handed out for an instance.
-    """
+    """A delivery that `Session.commit_and_receive` ends. `queue`: as the process knows it; None: it doesn't know it any more."""
 
     queue: BoxQueue | None
     connection: psycopg.Connection
@@ -63,10 +66,7 @@ class EndedDelivery(NamedTuple):
 
 
 class PublishCall(NamedTuple):
-    """A call of publish. `own`: the connection, if it is the box's own. `is_transaction`: whether it is a transaction by itself.
-    `portions`: the number of statements that take its messages in. `tells_failures`: whether a subscription wants messages that tell of
-    failures.
-    """
+    """A call of publish. `own`: the connection, if it is the box's own. `portions`: how many statements take its messages in."""
 
     own: OwnConnection | None
     is_transaction: bool
@@ -75,11 +75,7 @@ class PublishCall(NamedTuple):
 
 
 class RoutedPart(NamedTuple):
-    """Messages that one statement takes in. `messages`: the number of messages. `first`: the first message. `entries`: the number of their
-    entries in queues. `problem`: the reason why the first entry is set aside. `has_keys`: whether messages of the call have unique keys.
-    `is_numbered`: whether it gets the number of its place at a gate when it comes in. `means`: whether numbers of the call aren't plain.
-    `may_be_reply`: whether its correlation is one that the box has drawn for a request.
-    """
+    """Messages that one statement takes in. `first`: the first one. `problem`: of its entry. `means`: not all numbers are plain."""
 
     messages: int
     first: Message
@@ -92,9 +88,7 @@ class RoutedPart(NamedTuple):
 
 
 class GroupTurn(NamedTuple):
-    """A turn of one group that begins. `queue`: its queue. `policy`: the rules of the group. `row`: the data of the turn, as the statement
-    returns them that begins it. `at_most`: the most messages to hand out. `now_us`: the time of the turn, microseconds.
-    """
+    """A turn of one group that begins. `row`: as the statement returns it that begins it. `at_most`: how many are handed out."""
 
     queue: BoxQueue
     policy: Policy
@@ -118,9 +112,7 @@ class GroupTurn(NamedTuple):
 
 
 class EndedMessages(NamedTuple):
-    """Messages of a delivery that are done. `messages`: the number of messages. `keep`: what is kept of them. `lates`: whether each is
-    late.
-    """
+    """Messages of a delivery that are done. `keep`: what is kept of them. `lates`: whether each is late."""
 
     messages: int
     keep: str
@@ -232,17 +224,4 @@ QUEUE_HEAD = FastPath[HeadOfQueue](
         )
     },
     32,
-)
-
-#: All of them.
-FAST_PATHS: tuple[FastPath[Any], ...] = (
-    NEXT_DELIVERY,
-    FIFO_IN_SQL,
-    SINGLE_ROUND_TRIP,
-    EARLY_COMMIT,
-    SINGLE_MESSAGE,
-    QUEUE_HEAD,
-    NEXT_NUMBERS,
-    SINGLE_COMPLETION,
-    STRAIGHT_SEND,
 )

@@ -43,9 +43,7 @@ class Identity:
         self.incarnation = 0
 
     def look(self, connection: psycopg.Connection) -> str | None:
-        """Look at the box and its server, on a connection of the box and in its transaction. A box without an id takes one. A new timeline
-        of the server is noted as a new incarnation of the box.
-        """
+        """Look at the box and its server, in a transaction. A box takes its id, and of a new timeline a new incarnation."""
         row = Statements(connection, self.schema).one("look_at_identity")
         if row.box_id is not None:
             self.box_id, self.incarnation = row.box_id, row.incarnation

@@ -11,9 +11,7 @@ _SHARE, _AGE_S = 10, 1.0
 
 
 class FreeRoom:
-    """The free room in queues with `max_messages`. A process doesn't count a queue for each message: after a count it fills a tenth of the
-    free room without counting again. So several processes may together exceed the limit a little.
-    """
+    """The free room in queues with `max_messages`: after a count, a tenth of it is filled without counting again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -38,8 +36,6 @@ _MOST = 1_000
 
 
 class ToldOnce:
-    """The events that are logged once."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._told: set[Hashable] = set()

@@ -297,9 +297,7 @@ def is_in_transaction(connection: psycopg.Connection) -> bool:
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile. False if each
-    transaction has to make its own settings first.
-    """
+    """Whether `commit_between` can be called: a transaction has begun that needs no settings first, and the driver sends nothing."""
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
@@ -310,9 +308,7 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
 
 
 def is_unbegun(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile. False if each transaction
-    has to make its own settings first, or was told to begin otherwise.
-    """
+    """Whether `begin_with` can be called: no transaction has begun, it begins as usual, and the driver sends nothing."""
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
@@ -405,9 +401,7 @@ def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | Non
 
 
 def commit_last(connection: OwnConnection, last: Asked) -> Any:
-    """Execute the last statement of a transaction that has done something, and commit, in one round trip. Unlike `commit_with` it never
-    begins anew: its statement has no name that the server may have forgotten.
-    """
+    """Execute the last statement of a transaction that has done something, and commit, in one round trip; never begins anew."""
     results, failed = exchange(connection, [as_sent(connection.adapter(), last, kept=False), _COMMIT_LAST])
     if failed is not None:
         raise errors.error_from_result(failed, connection.info.encoding)

@@ -55,7 +55,6 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
 def _missing(
     said: BoxFile, before: Definitions, unused: Iterable[str], schedules: Iterable[str], links: Iterable[str]
 ) -> list[tuple[Kind, str]]:
-    """The existing definitions that a file doesn't have."""
     broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
     pairs = (
         (Kind.SUBSCRIPTION, before.subscriptions.keys() | broken[Kind.SUBSCRIPTION], said.subscriptions),

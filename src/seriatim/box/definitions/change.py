@@ -72,9 +72,7 @@ def kind_of(definition: Definition) -> Kind:
 
 
 def changed_fields(old: Definition, new: Definition) -> tuple[str, ...]:
-    """The fields in which two declarations differ, by name, behind that of the value with them: ``retry.delay``; for two policies of
-    one kind, their parameters.
-    """
+    """The fields in which two declarations differ, by name, of a value within them ``retry.delay``; of policies their parameters."""
     before, after, fields = to_json(old), to_json(new), keys_of(type(old))
     names: list[str] = []
     for key in before:

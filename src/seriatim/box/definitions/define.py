@@ -35,8 +35,6 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["Definition", "define", "record"]
-
 #: Subscriptions name queues, and these name properties of types; services name queues and contracts.
 _ORDER = (
     *(Kind.LOCATION, Kind.LINK, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE),

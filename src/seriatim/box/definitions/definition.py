@@ -25,9 +25,7 @@ _Derived = TypeVar("_Derived")
 
 
 class QueueOfRegions(UsageError):
-    """A message for a queue of two regions was published to one box alone. `where`: the queue; `queues`: all that messages of the call
-    reach.
-    """
+    """A message for a queue of two regions (`where`) was published to one box alone. `queues`: all that the call reaches."""
 
     queues: frozenset[str] = frozenset()
 
@@ -175,11 +173,7 @@ class BoxQueue:
 
 @dataclass(frozen=True, slots=True)
 class BoxSubscription:
-    """A subscription in a box: its id and its state.
-
-    `role`: the role that it belongs to; None: the owner.
-    `types`: the message types that are granted to the role now; None: all.
-    """
+    """A subscription in a box. `role`: whose it is; None: the owner's. `types`: those granted to the role now; None: all."""
 
     subscription_id: int
     declared: Subscription
@@ -193,9 +187,7 @@ class BoxSubscription:
 
 @dataclass(frozen=True)
 class Definitions:
-    """All definitions of a box in one version, by name. `unreadable`: definitions that can't be read, by kind and name. `settings`: those
-    of the box as a whole; None: it has the defaults.
-    """
+    """All definitions in one version, by name. `unreadable`: by kind and name. `settings`: of the box; None: the defaults."""
 
     version: int
     types: Mapping[str, MessageType] = field(default_factory=dict)

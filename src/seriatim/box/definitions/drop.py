@@ -69,12 +69,9 @@ def check_queue(statements: Statements, queue: BoxQueue) -> None:
 
 
 def check_collected(statements: Statements, before: Definitions, name: str, doing: str) -> None:
-    """Refuse to remove a subscription that isn't started while messages wait that it has collected. Without the subscription nothing would
-    show that they must not be handed out.
-    """
+    """Refuse to remove a subscription that isn't started while messages wait that it has collected: nothing would hold them."""
     subscription_id, to = _place_of(before, name)
-    parameters = {"queue_id": before.queues[to].queue_id, "subscription_id": subscription_id}
-    waiting = statements.value("collected", **parameters)
+    waiting = statements.value("collected", queue_id=before.queues[to].queue_id, subscription_id=subscription_id)
     if waiting:
         raise ActionRefused(
             f"subscription {name!r} is {state_of(before, name)} and can't {doing}: collected messages wait: {_counted(waiting)}",

@@ -187,9 +187,7 @@ _MOST_GROUPS = 1000
 
 
 def begin_at_gates(statements: Statements) -> None:
-    """Let groups of gates begin anew where they have other numbers than the queues that get these gates. The caller holds off publishers,
-    and has seen that nothing is on the way to these gates; the ways aren't written down anew yet.
-    """
+    """Let groups of gates begin anew where their queues have other numbers. Publishers are held off, nothing is on the way."""
     for name, queue_id, gate, gate_id in statements.rows("new_gates"):
         where = f"queue {name!r}"
         found = statements.one("lock_misplaced", queue_id=queue_id, gate_id=gate_id)

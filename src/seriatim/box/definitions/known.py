@@ -53,9 +53,7 @@ class Known:
         return self._definitions if version == self._definitions.version else self.read(statements)
 
     def read(self, statements: Statements) -> Definitions:
-        """Read the definitions that the transaction sees. Not for a transaction that defines: its definitions may be rolled back, and their
-        version number be used again.
-        """
+        """Read the definitions that the transaction sees. It must not define: that may be rolled back, its version used again."""
         found = read_definitions(statements)
         with self._lock:
             self._definitions = found

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,12 +47,6 @@ from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.property_columns import Column, columns
 from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 
-__all__ = ["Entries", "Routed", "Router", "broken_in", "router_of"]
-
-_Columns: TypeAlias = tuple[
-    Sequence[str | None], Sequence[int | None], Sequence[int | None], Sequence[int], Sequence[str | None],
-    Sequence[str | None] | None,
-]  # fmt: skip
 #: The group of messages in a queue that has none.
 _NO_GROUP = ""
 _MIDDLE = 5
@@ -60,11 +54,38 @@ _LONGEST_WHY = 500
 _MOST_REMEMBERED = 10_000
 
 
+class _Columns(NamedTuple):
+    groups: Sequence[str | None]
+    sequences: Sequence[int | None]
+    sizes: Sequence[int | None]
+    priorities: Sequence[int]
+    problems: Sequence[str | None]
+    meanings: Sequence[str | None] | None
+
+
+class _QueueRows(NamedTuple):
+    """Columns of messages, and the rows of some of them."""
+
+    columns: Mapping[str, Column]
+    rows: Sequence[int]
+
+    def values(self, name: str | None) -> list[Any]:
+        """The values of a property; None if the property is unknown."""
+        if name is None or name not in self.columns:
+            return [None] * len(self.rows)
+        values = self.columns[name].values
+        return [values[row] for row in self.rows]
+
+    def holds(self, expression: Expression) -> Bools:
+        names = [each.name for each in properties(expression)]
+        whole = max((len(self.columns[name].values) for name in names), default=max(self.rows, default=0) + 1)
+        holds: Bools = np.broadcast_to(evaluate(expression, _arrays(self.columns, names), whole)[0], whole)[self.rows]
+        return holds
+
+
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """The destinations of messages: the rows of the messages, their queues, and the subscriptions that led there. `parts`: for each queue
-    its number, its places, and the rows of its messages.
-    """
+    """Messages and where they go: rows, queues, subscriptions. `parts`: for each queue its number, its places, its messages' rows."""
 
     rows: list[int]
     queue_ids: list[int]
@@ -129,7 +150,12 @@ class Router:
         self.unfit: dict[tuple[str, str], UsageError] = {}
         self._gates = Gates(definitions if whole is None else whole)
         self._types = self._sound_types(definitions)
-        self._problems = self._problems_of_types(definitions)
+        #: By the name of each unusable type the reason why its messages are unrouted.
+        self._problems = {
+            name: problem_text(f"the definition of the type {name!r} can't be used")
+            for kind, name in (*definitions.unreadable, *self.unfit)
+            if kind == "type"
+        }
         self._correlation = Correlation(definitions, self._types.properties)
         self.unfit |= {("subscription", name): error for name, error in self._correlation.unfit.items()}
         enlisted, self._filters, self._asking = self._subscribed(definitions)
@@ -218,9 +244,7 @@ class Router:
         return self._matcher.properties
 
     def plain_properties(self, kinds: Iterable[str]) -> Mapping[str, str] | None:
-        """The properties that messages of some types may have, with their types, if nobody looks at their bodies, and only filters lead
-        them; None: they have to be routed one by one.
-        """
+        """The properties of messages of these types that only filters lead, with their types; None: route them one by one."""
         if self._correlation.names or self.needs_time:
             return None
         types = [None if kind in self._problems else self._declared.get(kind) for kind in kinds]
@@ -234,9 +258,7 @@ class Router:
         return self._problem_of(queue) is None and queue not in self._gates
 
     def led_by_filters(self, columns: Mapping[str, Values], n: int) -> list[tuple[BoxQueue, Ints, Ints]] | None:
-        """By queue the rows of `n` messages that filters lead there, and the numbers of their subscriptions; `columns`: the properties
-        `filtered`. None: several subscriptions lead a message to one queue.
-        """
+        """By queue the rows that filters lead there, and their subscriptions; None: several lead a message to one queue."""
         rows, filters = self._matcher.matches(columns, n)
         queues, ids = self._queue_of[filters], self._id_of[filters]
         places = np.sort(rows * len(self._destinations) + queues)
@@ -335,11 +357,6 @@ class Router:
                 self.unfit["type", clash.type] = clash.error()
         return MessageTypes(types.values())
 
-    def _problems_of_types(self, definitions: Definitions) -> dict[str, str]:
-        """By the name of each unusable type the reason why its messages are unrouted."""
-        names = [name for kind, name in (*definitions.unreadable, *self.unfit) if kind == "type"]
-        return {name: problem_text(f"the definition of the type {name!r} can't be used") for name in names}
-
     def _subscribed(
         self, definitions: Definitions
     ) -> tuple[list[BoxSubscription], list[tuple[str, Expression]], list[bool]]:
@@ -431,9 +448,7 @@ class Router:
         queues: Ints,
         kinds: Sequence[Message],
     ) -> dict[tuple[int, int], InstanceMatch]:
-        """The groups to which running instances lead messages, by row and queue, for messages without a group of their own there. If values
-        of several properties match, the property that the starting subscription names first decides.
-        """
+        """The groups, by row and queue, to which instances lead messages without an own one; the first property of `correlate` wins."""
         places: list[tuple[int, int]] = []
         asked: list[ValueQuery] = []
         for number, queue in enumerate(self._destinations):
@@ -441,7 +456,7 @@ class Router:
             if names is None:
                 continue
             mine = rows[queues == number].tolist()
-            keys = self._keys(queue.declared.group.by, found, mine)
+            keys = self._keys(queue.declared.group.by, _QueueRows(found, mine))
             free = fine.copy()
             free[[row for row, one in zip(mine, keys, strict=True) if not key_problem(one)]] = False
             at, wanted = self._correlation.asked(queue.queue_id, names, found, np.flatnonzero(free).tolist())
@@ -489,10 +504,10 @@ class Router:
             queue = self._destinations[number].declared
             if (wrong := self._problem_of(queue.name)) is not None:
                 n = len(rows)
-                made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n, None))
+                made.append(_Columns([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n, None))
                 continue
             columns_of = self._columns_by_type if queue.group.by_type is not None else self._columns_of
-            made.append(columns_of(queue, found, rows, groups_led, messages))
+            made.append(columns_of(queue, _QueueRows(found, rows), groups_led, messages))
             if queue.name in self._gates:
                 made[-1] = self._refused(queue.name, typed, rows, made[-1])
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
@@ -503,30 +518,25 @@ class Router:
         wrong = [self._gates.problem(queue, typed.contexts[row]) for row in rows]
         if not any(wrong):
             return made
-        groups, sequences, sizes, priorities, problems, meanings = made
-        return (
-            [None if why else key for key, why in zip(groups, wrong, strict=True)],
-            sequences,
-            sizes,
-            priorities,
-            [why or problem for why, problem in zip(wrong, problems, strict=True)],
-            meanings,
+        return made._replace(
+            groups=[None if why else key for key, why in zip(made.groups, wrong, strict=True)],
+            problems=[why or problem for why, problem in zip(wrong, made.problems, strict=True)],
         )
 
     def _columns_by_type(
         self,
         one: Queue,
-        found: Mapping[str, Column],
-        rows: Sequence[int],
+        part: _QueueRows,
         led: Sequence[InstanceMatch | None] | None,
         messages: Sequence[Message] | None,
     ) -> _Columns:
         """Like `_columns_of`, for a queue that orders each type by itself: its groups begin with the type."""
-        kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
-        made: list[list[Any]] = [[None] * len(rows) for _ in range(6)]
+        kinds: list[str] = [str(kind) for kind in part.values("type")]
+        made: list[list[Any]] = [[None] * len(kinds) for _ in range(6)]
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
-            made_of_kind = self._columns_of(self._of_type(one, kind), found, [rows[at] for at in mine], None, messages)
+            of_kind = part._replace(rows=[part.rows[at] for at in mine])
+            made_of_kind = self._columns_of(self._of_type(one, kind), of_kind, None, messages)
             groups, *others, problems, meanings = made_of_kind
             means = meanings or [None] * len(mine)
             for at, inner, problem, *values in zip(mine, groups, problems, *others, means, strict=True):
@@ -536,7 +546,7 @@ class Router:
                 for column, value in zip(made, (whole, *values, why), strict=True):
                     column[at] = value
         groups, sequences, sizes, priorities, meanings, problems = made
-        return groups, sequences, sizes, priorities, problems, meanings if any(meanings) else None
+        return _Columns(groups, sequences, sizes, priorities, problems, meanings if any(meanings) else None)
 
     def _of_type(self, one: Queue, kind: str) -> Queue:
         if (found := self._types_apart.get((one.name, kind))) is None:
@@ -548,20 +558,19 @@ class Router:
     def _columns_of(
         self,
         one: Queue,
-        found: Mapping[str, Column],
-        rows: Sequence[int],
+        part: _QueueRows,
         led: Sequence[InstanceMatch | None] | None,
         messages: Sequence[Message] | None,
     ) -> _Columns:
         """Groups, sequences, sizes (or marks), priorities and problems of messages in one queue."""
-        n = len(rows)
+        n = len(part.rows)
         priorities = [_MIDDLE] * n
         if one.priority is not None:
-            levels = _picked(found, one.priority, rows)
+            levels = part.values(one.priority)
             priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
         if isinstance(one.policy, Unordered) and one.gate is None:
-            return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n, None
-        keys = self._keys(str(one.group.by), found, rows)
+            return _Columns([_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n, None)
+        keys = self._keys(str(one.group.by), part)
         if led is not None:
             keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
         reasons = [key_problem(key) for key in keys]
@@ -570,55 +579,54 @@ class Router:
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
         if not isinstance(one.policy, Fifo | Unordered) and not by_ticket(one):
-            sequences = _picked(found, one.numbered_by, rows)
+            sequences = part.values(one.numbered_by)
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
                 for why, number in zip(reasons, sequences, strict=True)
             ]
         meanings: Sequence[str | None] | None = None
         if one.name in self._meaning and (one.says.says() or by_position(one.policy)):
-            sequences, reasons, meanings = self._meant(one, found, rows, sequences, reasons)
-        sizes, meanings = self._sizes_or_marks(one, found, rows, sequences, meanings, messages)
+            sequences, reasons, meanings = self._meant(one, part, sequences, reasons)
+        sizes, meanings = self._sizes_or_marks(one, part, sequences, meanings, messages)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
             keys = [None if why in _UNKEPT else key for key, why in zip(keys, reasons, strict=True)]
-        return keys, sequences, sizes, priorities, problems, meanings
+        return _Columns(keys, sequences, sizes, priorities, problems, meanings)
 
     def _sizes_or_marks(
         self,
         one: Queue,
-        found: Mapping[str, Column],
-        rows: Sequence[int],
+        part: _QueueRows,
         sequences: Sequence[int | None],
         meanings: Sequence[str | None] | None,
         messages: Sequence[Message] | None,
     ) -> tuple[Sequence[int | None], Sequence[str | None] | None]:
         """The sizes of sets, or marks; and the meanings, with the contents of parts that are compared."""
         if isinstance(one.policy, UnitOfWork):
-            sizes = self._sizes(one.name, one.policy, found, rows, sequences)
-            contents = None if one.policy.once else _fingerprints(one.compare, found, rows, messages)
+            sizes = self._sizes(one.name, one.policy, part, sequences)
+            contents = None if one.policy.once else _fingerprints(one.compare, part, messages)
             return sizes, meanings if contents is None else Meaning.with_contents(meanings, sequences, contents)
         its = self._stays.get(one.name)
-        bits = None if its is None else self._bits(its, found, rows)
+        # Whether messages open their groups, and close them.
+        bits = (
+            None
+            if its is None
+            else sum((bit * part.holds(each) for bit, each in its), np.zeros(len(part.rows), np.int64)).tolist()
+        )
         # What a gate lets pass has numbers that the box gave: it is compared with nothing.
         compares = isinstance(one.policy, Standard) and not self._gates.is_gate(one.name)
-        prints = _fingerprints(one.compare, found, rows, messages) if compares else None
+        prints = _fingerprints(one.compare, part, messages) if compares else None
         marked = prints is not None or bits is not None
-        return written(prints, bits) if marked else [None] * len(rows), meanings
+        return written(prints, bits) if marked else [None] * len(part.rows), meanings
 
     def _meant(
-        self,
-        one: Queue,
-        found: Mapping[str, Column],
-        rows: Sequence[int],
-        sequences: list[int | None],
-        reasons: list[Reason],
+        self, one: Queue, part: _QueueRows, sequences: list[int | None], reasons: list[Reason]
     ) -> tuple[list[int | None], list[Reason], Sequence[str | None] | None]:
         """Numbers, problems and meanings of messages, by what the queue's numbers mean."""
         says = one.says
-        columns_of = {name: _picked(found, name, rows) for name in says.names}
-        columns_of |= {text: self._holds(filter_, found, rows).tolist() for text, filter_ in self._meaning[one.name]}
+        columns_of = {name: part.values(name) for name in says.names}
+        columns_of |= {text: part.holds(filter_).tolist() for text, filter_ in self._meaning[one.name]}
         reader = NumberReader(one.policy_of(None), says)
         plain = says.says() == ["void"] and not by_position(one.policy)
         numbers, whys = [*sequences], [*reasons]
@@ -637,53 +645,33 @@ class Router:
         return numbers, whys, texts if any(texts) else None
 
     def _sizes(
-        self,
-        name: str,
-        policy: UnitOfWork,
-        found: Mapping[str, Column],
-        rows: Sequence[int],
-        sequences: Sequence[int | None],
+        self, name: str, policy: UnitOfWork, part: _QueueRows, sequences: Sequence[int | None]
     ) -> list[int | None]:
         if (last := self._lasts.get((name, policy))) is not None:
-            is_last = self._holds(last, found, rows).tolist()
+            is_last = part.holds(last).tolist()
             return [
                 number - policy.start + 1 if last and number is not None else None
                 for last, number in zip(is_last, sequences, strict=True)
             ]
-        return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
+        return part.values(policy.size if isinstance(policy.size, str) else None)
 
-    def _bits(
-        self, its: Sequence[tuple[int, Expression]], found: Mapping[str, Column], rows: Sequence[int]
-    ) -> list[int]:
-        """Whether messages open their groups, and close them, as bits."""
-        bits = np.zeros(len(rows), np.int64)
-        for bit, expression in its:
-            bits += bit * self._holds(expression, found, rows)
-        return bits.tolist()
-
-    def _holds(self, expression: Expression, found: Mapping[str, Column], rows: Sequence[int]) -> Bools:
-        names = [each.name for each in properties(expression)]
-        whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
-        holds: Bools = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
-        return holds
-
-    def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
-        if name is None or name not in found:
-            return [None] * len(rows)
+    def _keys(self, name: str | None, part: _QueueRows) -> list[str | None]:
+        if name is None or name not in part.columns:
+            return [None] * len(part.rows)
         kind = self._types.properties[name]
-        return [None if value is None else key(value, kind) for value in _picked(found, name, rows)]
+        return [None if value is None else key(value, kind) for value in part.values(name)]
 
 
 def _fingerprints(
-    compare: Sequence[str] | None, found: Mapping[str, Column], rows: Sequence[int], messages: Sequence[Message] | None
+    compare: Sequence[str] | None, part: _QueueRows, messages: Sequence[Message] | None
 ) -> list[int] | None:
     """The fingerprints of messages, by which they are compared, 0: one isn't compared; None: none is."""
     if compare is not None:
-        names = [name for name in compare if name in found]
-        return [of_value({name: plain(found[name].values[row]) for name in names}) for row in rows]
+        names = [name for name in compare if name in part.columns]
+        return [of_value({name: plain(part.columns[name].values[row]) for name in names}) for row in part.rows]
     if messages is None:
         return None
-    return [of_content(messages[row]) for row in rows]
+    return [of_content(messages[row]) for row in part.rows]
 
 
 #: Keys that can't be kept as text.
@@ -692,27 +680,17 @@ _UNKEPT = frozenset({Reason.KEY_HAS_NUL, Reason.KEY_NOT_TEXT, Reason.KEY_TOO_LON
 
 def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int) -> _Columns:
     """The columns of several queues as one, each value at its place."""
-    groups: list[str | None] = [None] * size
-    sequences: list[int | None] = [None] * size
-    sizes: list[int | None] = [None] * size
-    priorities = [_MIDDLE] * size
-    problems: list[str | None] = [None] * size
+    columns: list[list[Any]] = [[None] * size for _ in range(5)]
     meanings: list[str | None] | None = None if all(part[-1] is None for part in made) else [None] * size
     for (*part, its_meanings), its in zip(made, places, strict=True):
-        for place, *values in zip(its, *part, strict=True):
-            groups[place], sequences[place], sizes[place], priorities[place], problems[place] = values
+        for column, values in zip(columns, part, strict=True):
+            for place, value in zip(its, values, strict=True):
+                column[place] = value
         if meanings is not None and its_meanings is not None:
             for place, text in zip(its, its_meanings, strict=True):
                 meanings[place] = text
-    return groups, sequences, sizes, priorities, problems, meanings
-
-
-def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:
-    """The values of a property at some rows; None if the property is unknown."""
-    if name is None or name not in found:
-        return [None] * len(rows)
-    values = found[name].values
-    return [values[row] for row in rows]
+    groups, sequences, sizes, priorities, problems = columns
+    return _Columns(groups, sequences, sizes, priorities, problems, meanings)
 
 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:

@@ -119,6 +119,5 @@ def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, 
 
 
 def _dialogs(statements: Statements, *, contract: str | None, service: str | None) -> int:
-    parameters = {"contract": contract, "service": service}
-    found = statements.value("open_dialogs", **parameters)
+    found = statements.value("open_dialogs", contract=contract, service=service)
     return int(found)

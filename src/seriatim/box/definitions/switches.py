@@ -16,9 +16,7 @@ from seriatim.pipeline.text.section import likely
 
 
 def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
-    """Bring subscriptions into a state, all or none, in the transaction. Messages that a started subscription has collected can be handed
-    out now: the next turn judges their groups. Messages that a turn has in hand while their subscription is stopped aren't taken back.
-    """
+    """Bring subscriptions into a state, all or none. What a started one has collected can be handed out from the next turn on."""
     if state not in STATES:
         raise UsageError(f"{shown(state)} is not a state of subscriptions", remedy=f"one of {', '.join(STATES)}")
 
@@ -30,8 +28,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
 
     changed = _set(statements, names, "set_state", {"state": state}, check)
     for _, (subscription_id, queue_id) in changed if state == "started" else ():
-        parameters = {"subscription_id": subscription_id, "queue_id": queue_id}
-        statements.do("look_collected", **parameters)
+        statements.do("look_collected", subscription_id=subscription_id, queue_id=queue_id)
         statements.do("call_all_waiters", of_queues=[queue_id])
     return _recorded(statements, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
 

@@ -31,7 +31,7 @@ def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool]
         with (apart or access.transaction)() as transaction:
             done, set_aside = transaction.one("fire_dialogs", at_most=_DIALOGS)
             if set_aside:
-                access.known.current(transaction)  # this process may have read no definitions yet, or old ones
+                transaction.definitions()  # this process may have read no definitions yet, or old ones
                 transaction.notice(EntriesSetAside(set_aside))
         total += done
         if is_over():

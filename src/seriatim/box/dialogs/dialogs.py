@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
@@ -15,6 +16,7 @@ from seriatim.box.connection.fast_paths import STRAIGHT_SEND, SentMessages
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.values.time import micros
+from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Received
 
@@ -37,26 +39,50 @@ class Kept:
 
 
 class Dialogs:
-    def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
+    def __init__(
+        self, transaction: Transaction, ended: set[UUID] | None = None, in_hand: Sequence[Received] = ()
+    ) -> None:
         self._transaction = transaction
         #: The set of the sides that end; None: it isn't needed.
         self._ended = set() if ended is None else ended
+        #: The messages that the session has in hand, and that aren't done.
+        self._in_hand = in_hand
 
-    def begin(
+    def begin_dialog(
         self,
         from_service: str,
-        to_services: Sequence[str],
-        contract: str,
+        to_service: str,
         *,
-        lifetime: float | str | None,
-        priority: int,
+        contract: str = DEFAULT,
+        lifetime: float | str | None = None,
         encryption: bool = False,
         related_to: UUID | str | None = None,
         group: UUID | str | None = None,
+        priority: int = 5,
         handle: UUID | str | None = None,
-        is_monolog: bool = False,
     ) -> UUID:
-        """Begin a dialog or a monolog. Arguments and errors are those of `Session.begin_dialog`."""
+        """Begin a dialog. The other side gets to know it with the first message."""
+        more: dict[str, Any] = {"encryption": encryption, "related_to": related_to, "group": group, "handle": handle}
+        return self._begin(from_service, [to_service], contract, lifetime, priority, **more)
+
+    def begin_monolog(
+        self,
+        from_service: str,
+        to_services: Sequence[str],
+        *,
+        contract: str = DEFAULT,
+        lifetime: float | str | None = None,
+        priority: int = 5,
+    ) -> UUID:
+        """Begin one ordered stream to several services. Each service receives at its own pace and sends nothing. Arguments and errors are
+        those of `begin_dialog`.
+        """
+        return self._begin(from_service, to_services, contract, lifetime, priority, is_monolog=True)
+
+    def _begin(
+        self, from_service: str, to_services: Sequence[str], contract: str, lifetime: Any, priority: int, *,
+        encryption: Any = False, related_to: Any = None, group: Any = None, handle: Any = None, is_monolog: bool = False,
+    ) -> UUID:  # fmt: skip
         named = [from_service, *to_services] if isinstance(to_services, Sequence) else [None]
         if isinstance(to_services, str) or not all(isinstance(name, str) for name in named):
             raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
@@ -108,10 +134,8 @@ class Dialogs:
             columns = {"bodies": bodies, "content_types": content_types}
             _raise(*self._transaction.one("try_send", handles=handles, kinds=types, **columns))
 
-    def end(
-        self, handle: UUID | str, error: tuple[int, str] | None, *, cleanup: bool, in_hand: Iterable[Received]
-    ) -> None:
-        """End a side. Arguments and errors are those of `Session.end`; `in_hand`: the session's messages that aren't done."""
+    def end(self, handle: UUID | str, *, error: tuple[int, str] | None = None, cleanup: bool = False) -> None:
+        """End this side of a dialog. Its waiting messages are deleted; the other side may still receive its own messages."""
         if error is not None and cleanup:
             raise UsageError(
                 "cleanup and error can't be combined: after a cleanup the other side gets no message",
@@ -122,7 +146,7 @@ class Dialogs:
         ours = handle_of(handle)
         ids = [
             received.message_id
-            for received in in_hand
+            for received in self._in_hand
             if received.dialog is not None and received.dialog.handle == ours
         ]
         parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": ids}
@@ -134,14 +158,16 @@ class Dialogs:
         self._transaction.do("drop_ended", handles=list(self._ended))
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
+        """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages."""
         period = None if delay is None else _period(delay, "a timer")
         _raise(*self._transaction.one("try_set_timer", of_handle=handle_of(handle), delay=period))
 
-    def move(self, handle: UUID | str, group: UUID | str, in_hand: Iterable[Received]) -> None:
+    def move(self, handle: UUID | str, group: UUID | str) -> None:
+        """Move this side of a dialog, with its waiting messages, into another conversation group of its queue."""
         parameters = {
             "of_handle": handle_of(handle),
             "to_group": handle_of(group, "a conversation group"),
-            "in_hand": [received.message_id for received in in_hand],
+            "in_hand": [received.message_id for received in self._in_hand],
         }
         _raise(*self._transaction.one("try_move", **parameters))
 
@@ -154,7 +180,9 @@ class Dialogs:
         return queue, group
 
     def history(self, handle: UUID | str) -> list[Kept]:
-        """The kept messages of a dialog, in order of time."""
+        """The kept messages of a dialog, also messages set aside unread after its lifetime or beside an invalid message. If the service has
+        `retention`, all messages of both directions are kept until this side ends.
+        """
         rows = self._transaction.rows("history_of", of_handle=handle_of(handle))
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.dialogs.dialogs import Dialogs, Kept, handle_of
+from seriatim.box.dialogs.dialogs import Dialogs, handle_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
-from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.types.message import Received
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def _verb(verb: Callable[Concatenate[Dialogs, _Given], _Result]) -> Callable[Concatenate[DialogVerbs, _Given], _Result]:
+    """A method of `Dialogs` as one of a session."""
+
+    @wraps(verb)
+    def method(self: DialogVerbs, /, *given: _Given.args, **named: _Given.kwargs) -> _Result:
+        with translated(self._place):
+            return verb(self._dialogs, *given, **named)
+
+    return method
 
 
 class DialogVerbs(ABC):
@@ -31,7 +45,7 @@ class DialogVerbs(ABC):
         """The verbs. Each call asks for the transaction again: a worker rolls back the work of a failed handler then."""
         transaction = self.transaction
         transaction.check_enabled()
-        return Dialogs(transaction, self._ended_dialogs)
+        return Dialogs(transaction, self._ended_dialogs, self._in_hand())
 
     @abstractmethod
     def receive(self, queue: str, *, wait: float | str | None = None) -> Delivery | None:
@@ -45,49 +59,12 @@ class DialogVerbs(ABC):
     def _in_hand(self) -> Sequence[Received]:
         """The messages of the last delivery that aren't done."""
 
-    def begin_dialog(
-        self,
-        from_service: str,
-        to_service: str,
-        *,
-        contract: str = DEFAULT,
-        lifetime: float | str | None = None,
-        encryption: bool = False,
-        related_to: UUID | str | None = None,
-        group: UUID | str | None = None,
-        priority: int = 5,
-        handle: UUID | str | None = None,
-    ) -> UUID:
-        """Begin a dialog. The other side gets to know it with the first message."""
-        with translated(self._place):
-            return self._dialogs.begin(
-                from_service,
-                [to_service],
-                contract,
-                lifetime=lifetime,
-                encryption=encryption,
-                related_to=related_to,
-                group=group,
-                priority=priority,
-                handle=handle,
-            )
-
-    def begin_monolog(
-        self,
-        from_service: str,
-        to_services: Sequence[str],
-        *,
-        contract: str = DEFAULT,
-        lifetime: float | str | None = None,
-        priority: int = 5,
-    ) -> UUID:
-        """Begin one ordered stream to several services. Each service receives at its own pace and sends nothing. Arguments and errors are
-        those of `begin_dialog`.
-        """
-        with translated(self._place):
-            return self._dialogs.begin(
-                from_service, to_services, contract, lifetime=lifetime, priority=priority, is_monolog=True
-            )
+    begin_dialog = _verb(Dialogs.begin_dialog)
+    begin_monolog = _verb(Dialogs.begin_monolog)
+    move = _verb(Dialogs.move)
+    end = _verb(Dialogs.end)
+    set_timer = _verb(Dialogs.set_timer)
+    history = _verb(Dialogs.history)
 
     def send(self, handle: UUID | str, type: str, body: bytes = b"", *, content_type: str | None = None) -> None:  # noqa: A002 -- as the field of a message
         """Send a message in a dialog. It arrives with the commit, after all messages that were sent before."""
@@ -112,31 +89,9 @@ class DialogVerbs(ABC):
             self._put_back()
         return handle_of(delivery.group, "a conversation group")
 
-    def move(self, handle: UUID | str, group: UUID | str) -> None:
-        """Move this side of a dialog, with its waiting messages, into another conversation group of its queue."""
-        with translated(self._place):
-            self._dialogs.move(handle, group, self._in_hand())
-
-    def end(self, handle: UUID | str, *, error: tuple[int, str] | None = None, cleanup: bool = False) -> None:
-        """End this side of a dialog. Its waiting messages are deleted; the other side may still receive its own messages."""
-        with translated(self._place):
-            self._dialogs.end(handle, error, cleanup=cleanup, in_hand=self._in_hand())
-
     def has_ended(self, handle: UUID) -> bool:
         """Whether this session has ended the side since it received the messages that it has in hand."""
         return handle_of(handle) in self._ended_dialogs
-
-    def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
-        """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages."""
-        with translated(self._place):
-            self._dialogs.set_timer(handle, delay)
-
-    def history(self, handle: UUID | str) -> list[Kept]:
-        """The kept messages of a dialog, also messages set aside unread after its lifetime or beside an invalid message. If the service has
-        `retention`, all messages of both directions are kept until this side ends.
-        """
-        with translated(self._place):
-            return self._dialogs.history(handle)
 
 
 def _whole(message: object) -> tuple[Any, Any, Any, Any]:

@@ -110,10 +110,8 @@ def fail(
 def note_lost(
     transaction: Transaction, lost: LostTurn, fault: Fault, patience_s: float, delivery: Delivery | None = None
 ) -> FaultResult | None:
-    """Record an attempt of a worker that died or was stopped, so that its transaction was rolled back. If another worker has the group
-    already, this waits for it. If the message is done by then, nothing is recorded.
-    """
-    queue = transaction.access.known.current(transaction).queue(lost.queue)
+    """Record an attempt of a worker that died, unless the message is done by now; waits for another worker with the group."""
+    queue = transaction.definitions().queue(lost.queue)
     noting = _Noting(transaction, queue, lost.group)
     if lost.token is not None and not drop(
         transaction, queue, lost.token, expired=lost.has_expired, patience_ms=max(1, round(patience_s * 1000))
@@ -183,9 +181,7 @@ class _Noting:
         return attempts_of(self.queue.declared.retry, fault.kind)
 
     def note(self, entry_ids: list[int], fault: Fault, delay_us: int) -> tuple[int, str] | None:
-        """Record it and count the attempt; return the number of attempts, and the id of the message; None: it is gone. With a delay of 0
-        the message is tried again at once, or isn't by itself.
-        """
+        """Count the attempt; return the number of attempts, and the message's id, None if it is gone. A delay of 0: again at once."""
         noted = self._transaction.one(
             "note_fault",
             **self._named,
@@ -201,9 +197,7 @@ class _Noting:
         return None if noted.attempts is None else (int(noted.attempts), noted.message_id)
 
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
-        """The messages that stop the group, if this entry is the first of them; they are judged before. Earlier messages of a lost turn are
-        queued before it again: then it can't stop the group yet, unless it has failed for good anyway.
-        """
+        """The messages that stop the group, if this entry is their first: earlier ones of a lost turn are queued before it again."""
         if not self.queue.has_groups:
             return [entry_id]
         judged = self._turns.judge(self.queue, self._locked, 0)

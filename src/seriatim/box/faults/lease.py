@@ -69,8 +69,7 @@ class HeldLease:
 
     def check(self, transaction: Transaction) -> None:
         """Check that the lease is valid; it may be lost a moment later."""
-        held = {"of_queue": self.queue.queue_id, "of_token": self.token}
-        if self.lost.is_set() or not transaction.value("is_held", **held):
+        if self.lost.is_set() or not transaction.value("is_held", of_queue=self.queue.queue_id, of_token=self.token):
             self.lost.set()
             raise self.error()
 
@@ -158,14 +157,12 @@ def drop(
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
     """Remove the lease of a worker that ends: unfinished messages are free when the transaction ends, and no attempt is counted."""
-    return drop(transaction, transaction.access.known.current(transaction).queue(queue), token)
+    return drop(transaction, transaction.definitions().queue(queue), token)
 
 
 def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worker: str) -> int | None:
-    """Keep a group from all turns but the present one, until `note_lost` removes the lease; it counts from the commit on, and runs out by
-    itself. So the ender of that turn can count its attempt before the next one begins.
-    """
-    bound = transaction.access.known.current(transaction).queue(queue)
+    """Keep a group from all other turns from the commit on, until `note_lost` counts the present one's attempt, or time runs out."""
+    bound = transaction.definitions().queue(queue)
     token = transaction.value(
         "fence_group", of_queue=bound.queue_id, of_group=group, of_entry=entry_id, of_worker=worker,
         period=timedelta(milliseconds=2 * _PATIENCE_MS),
@@ -175,6 +172,5 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
     """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner."""
-    parameters = {"queue_id": queue.queue_id, "group_key": group}
-    row = transaction.maybe("lease_of_group", **parameters)
+    row = transaction.maybe("lease_of_group", queue_id=queue.queue_id, group_key=group)
     return row is not None and drop(transaction, queue, row[0])

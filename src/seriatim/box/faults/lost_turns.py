@@ -56,9 +56,7 @@ def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple
 
 
 def count_rollbacks(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
-    """Put groups on trial whose last transaction was rolled back, for receivers that don't: those in SQL. A message that was on trial alone
-    when that happened has failed once. Return how many groups had such a mark.
-    """
+    """Put groups on trial whose last transaction was rolled back, for receivers in SQL; return how many had such a mark."""
     marked = transaction.rows("rolled_back_groups", of_queue=queue.queue_id) if queue.has_groups else []
     for group, entry_id in marked:
         if entry_id is not None:

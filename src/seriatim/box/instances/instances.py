@@ -131,7 +131,9 @@ class Instance:
         """
         if self._ended:
             if not self.is_new:
-                self._delete(transaction)
+                parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": self._version}
+                if not transaction.value("end_instance", **parameters):
+                    raise self._changed()
             return
         text = self._written()
         if not self.is_new and text == self._text and not self._adding:
@@ -148,11 +150,6 @@ class Instance:
         if taken_by is not None:
             problem = f"{taken_by} leads to another instance of queue {self.queue!r} already"
             raise ActionRefused(problem, where=self._where, remedy="a value is one instance's until that ends")
-
-    def _delete(self, transaction: Transaction) -> None:
-        parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": self._version}
-        if not transaction.value("end_instance", **parameters):
-            raise self._changed()
 
     def _written(self) -> str:
         try:

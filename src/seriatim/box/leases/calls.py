@@ -142,7 +142,7 @@ class LeaseCalls:
 
     def _part(self, transaction: Transaction, row: Any, begin: int, end: int) -> Delivery:
         """The messages of a lease from an index to another one, as they were handed out."""
-        definitions = self._access.known.current(transaction)
+        definitions = transaction.definitions()
         ids = row.entry_ids[begin:end]
         rows = transaction.rows("handed", of_queue=row.queue_id, of_entries=ids) if ids else []
         sequences = [one.sequence for one in rows]
@@ -154,7 +154,7 @@ class LeaseCalls:
     def _published(
         self, transaction: Transaction, row: Any, results: Sequence[tuple[int | None, Message]]
     ) -> Published:
-        definitions = self._access.known.current(transaction)
+        definitions = transaction.definitions()
         messages: list[Message] = [message for _, message in results]
         wrong = next((at for at, _ in results if at is not None and not row.done < at <= row.at), None)
         if wrong is not None:
@@ -231,7 +231,6 @@ def _checked_position(at: object) -> int:
 
 
 def _checked_result(result: object) -> tuple[int | None, Message]:
-    """A result with the position of its cause."""
     if isinstance(result, tuple) and len(result) == 2:
         at, message = result
         if isinstance(message, Message):

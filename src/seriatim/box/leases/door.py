@@ -93,9 +93,7 @@ class Door:
         return self._calls.principal, wanted.queue, wanted.attempt_id
 
     def look(self, session: Session, wanted: Wanted, wait: float | str | None = None) -> TakenLease | None:
-        """Hand out the next run in a session that has done nothing yet; its commit makes the lease. None: there is none. With an id of an
-        attempt that was made before, the lease of that attempt. `Superseded`: a later call has that id.
-        """
+        """Hand out the next run, or the lease of an earlier attempt with this id. `Superseded`: a later call has it. None: nothing."""
         if self._bodies is not None:
             self._bodies.leave(session.transaction)
         if wanted.attempt_id is not None:
@@ -112,7 +110,7 @@ class Door:
         """The lease of an attempt that was made before; `LeaseLost` once it is over."""
         transaction = session.transaction
         with translated(self._access.place):
-            queue = self._access.known.current(transaction).queue(wanted.queue)
+            queue = transaction.definitions().queue(wanted.queue)
             named = {
                 "of_queue": queue.queue_id,
                 "of_holder": self._calls.principal.name,
@@ -143,7 +141,7 @@ class Door:
                     transaction, queue.queue_id, ends.entry_ids[:size], messages, most or self._bodies.most
                 )
             if most is not None:
-                size = _fitting(sizes, most)
+                size = max(sum(total <= most for total in accumulate(sizes)), 1)
             row = transaction.one(
                 "lease_out", of_queue=ends.queue_id, of_group=ends.group, of_entries=ends.entry_ids, ordinals=ends.ordinals,
                 lates=ends.lates, how_many=size, of_holder=self._calls.principal.name, of_attempt=wanted.attempt_id,
@@ -160,9 +158,3 @@ class Door:
         lease.token, lease.until, lease.queue, lease.group = row.token, row.until, delivery.queue, delivery.group
         lease.messages = tuple(leased_message(message, at) for at, message in enumerate(messages[:size], 1))
         return lease
-
-
-def _fitting(sizes: Sequence[int], max_bytes: int) -> int:
-    """The number of messages whose bodies stay below a size together; at least one."""
-    together = accumulate(sizes)
-    return max(sum(1 for total in together if total <= max_bytes), 1)

@@ -7,13 +7,14 @@ import time
 from collections.abc import Mapping
 from ipaddress import ip_address
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 from psycopg import errors, sql
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from seriatim.box.connection.connections import Closing
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.network import KEEPALIVE_COUNT, KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, SILENT_S, UNACKNOWLEDGED_S
@@ -32,9 +33,7 @@ _SETTINGS = (
 
 
 class _Patient(RestedConnection):
-    """A connection that waits for an answer for a limited time: a route that drops packets silently can't block it for ever. An answer that
-    has begun has to go on.
-    """
+    """A connection that waits for the begin of an answer for a limited time: a route that drops packets can't block it for ever."""
 
     most_s, silent_s = _ANSWER_S, SILENT_S
 
@@ -57,7 +56,7 @@ class _Patient(RestedConnection):
             return end.value
 
 
-class Carrier:
+class Carrier(Closing):
     """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit."""
 
     def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
@@ -90,19 +89,11 @@ class Carrier:
         return self._call("link_fetch", request)
 
     def trace(self, question: bytes) -> bytes:
-        """Ask the other box for the steps of a message. The errors are the same as for the class; a box without this door is one without
-        links.
-        """
+        """Ask the other box for the steps of a message. Errors: see the class; a box without this door is one without links."""
         return self._call("link_trace", question)
 
     def close(self) -> None:
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _call(self, function: str, frame: bytes) -> bytes:
         try:

@@ -33,9 +33,7 @@ _ALERTS = ("ALERT_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "AL
 
 
 class HttpsCarrier:
-    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there. It connects when it is
-    used, and once more when the other side has closed the connection, or a file of this side was replaced.
-    """
+    """A way to the box of a link by HTTPS; each frame is a request. It connects again when the other side has closed, or a file changed."""
 
     def __init__(
         self,

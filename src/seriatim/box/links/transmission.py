@@ -76,9 +76,7 @@ class Roads:
         return carrier
 
     def is_silent(self, link: Link) -> bool:
-        """Return whether nothing has left over a link for a while: then even an empty batch is sent, so that each box sees the other's
-        state.
-        """
+        """Return whether nothing has left over a link for a while: then an empty batch tells each box of the other's state."""
         return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
 
     def rests(self, link: Link) -> bool:
@@ -257,10 +255,7 @@ _NOTICE_END_S = 0.1
 
 
 def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks: bool) -> None:
-    """Wait until something may be sent, for at most `most_s` seconds, or until the wait is ended. `looks`: whether to look for what came
-    since the last exchange; not where an exchange has found that, and could do nothing with it. Behind a connection pooler nobody is
-    notified; then it waits for the whole time.
-    """
+    """Wait until something may be sent, for `most_s` seconds at most. `looks`: also look for what came since the last exchange."""
     until = time.monotonic() + most_s
     with access.transaction() as transaction:
         connection = transaction.connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -13,7 +13,7 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.meaning import Shown
-from seriatim.pipeline.types.message import Dialog, Part, Property, Received, Ticket
+from seriatim.pipeline.types.message import Dialog, Message, Part, Property, Received, Ticket
 
 _READ: Mapping[str, Callable[[Any], Property]] = {
     "decimal": Decimal,
@@ -39,6 +39,14 @@ def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property
         if context.get(name) is not None:
             context[name] = _READ[kind](context[name])
     return context
+
+
+def stored_message(row: Any, parts: Iterable[Part] = (), body: bytes | None = None) -> Message:
+    """The message of a row with its columns; `body`: in place of the stored one."""
+    return Message(
+        message_id=row.message_id, type=row.type, content_type=row.content_type,
+        context=context_of(row.context or "{}", row.property_types), body=row.body if body is None else body, parts=tuple(parts),
+    )  # fmt: skip
 
 
 def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
@@ -109,9 +117,7 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put the edited bodies and properties into rows of messages that are handed out. Only failed messages are edited, so nothing is read
-    for messages that are handed out for the first time.
-    """
+    """Put edits of failed messages into rows that are handed out; of messages handed out for the first time nothing is read."""
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows

@@ -50,7 +50,7 @@ from seriatim.kernel.groups.verbs import VERBS, Action, checked, of_rule, requir
 from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.values.outcome import EventKind, Events
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.command import command
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
@@ -167,9 +167,7 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
 def retry_messages(
     transaction: Transaction, queue: BoxQueue, message_ids: Sequence[str], by: Operator, *, body: bytes | None = None
 ) -> dict[str, Operation | ActionRefused]:
-    """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction. The number
-    of statements doesn't depend on the number of messages.
-    """
+    """Retry messages of an `Unordered` queue that are faulted, postponed or wait for their next attempt, in as many statements as one."""
     name = queue.declared.name
     if queue.has_groups:
         raise _stops_group(name)
@@ -258,8 +256,7 @@ def why_refused(error: SeriatimError) -> str:
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
-    parameters = {"of_queue": queue.queue_id, "of_group": asked.group, "its_action": asked.action}
-    transaction.do("request", **parameters)
+    transaction.do("request", of_queue=queue.queue_id, of_group=asked.group, its_action=asked.action)
     after = _found(transaction, queue, asked).state
     number = _log(transaction, asked, {"obeyed": False, "before": found.state})
     return Operation(number, asked.action, asked.queue, asked.group, False, found.state, after, released=0, set_aside=0)
@@ -307,7 +304,9 @@ def _done(
     }  # fmt: skip
     number = _log(transaction, asked, {**result, **_passed_over(asked, policy, acted), **before.details})
     turns.record(queue, [asked.group], acted.caused, number)
-    events = _told(acted.judged.events, asked.group)
+    events = tuple(
+        Event(one.kind.word, asked.group, one.first, one.last, one.count) for one in acted.judged.events.rows()
+    )
     return Operation(number, asked.action, asked.queue, asked.group, **result, events=events, more=acted.more)
 
 
@@ -328,10 +327,7 @@ def _brought_back(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """The changes that an action makes before the kernel is called. `early`: the state of a group that isn't faulted: its message waited
-    for its next attempt and is only retried now, or its clock began while the database's clock was ahead, and begins now. `acted`: the
-    action was done to the message that is named.
-    """
+    """What an action did before the kernel is called. `early`: the state of a group that isn't faulted. `acted`: all is done."""
 
     entry_ids: Sequence[int] = ()
     early: GroupState | None = None
@@ -393,10 +389,6 @@ def unlocked(view: GroupView) -> GroupState:
         return view.state
     waits = view.hole_since is not None or view.postponed_until is not None or view.gathers is not None
     return GroupState.WAITING if waits else GroupState.READY
-
-
-def _told(events: Events, group: str) -> tuple[Event, ...]:
-    return tuple(Event(one.kind.word, group, one.first, one.last, one.count) for one in events.rows())
 
 
 def effect_of(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:

@@ -57,13 +57,12 @@ _BRIEFLY_MS = 50
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """The results of some groups of an operation: the numbers done, refused, left out because they had changed, and put off."""
+    """The results of some groups of an operation: the numbers done, refused, and left out because they had changed."""
 
     bulk_id: int
     done: int = 0
     refused: int = 0
     changed: int = 0
-    put_off: int = 0
 
 
 class _Result(NamedTuple):
@@ -127,9 +126,7 @@ def begin(transaction: Transaction, bulk_id: int) -> BulkOperation:
 
 
 def cancel(transaction: Transaction, bulk_id: int, by: Operator) -> BulkOperation:
-    """Cancel an operation, in the transaction, and log it: what is done stays done, and nothing more is. Waits for the portion that is
-    being done.
-    """
+    """Cancel an operation, and log it: what is done stays done. Waits for the portion that is being done."""
     if not transaction.value("cancel_bulk", of_bulk=bulk_id, its_actor=by.actor, its_reason=by.reason):
         found = bulk_operation_of(transaction, bulk_id)
         raise ActionRefused(f"cannot cancel bulk operation {bulk_id}, which is {found.state}")
@@ -170,7 +167,7 @@ def work_for(access: Access, seconds: float, ends: Callable[[], bool] = lambda: 
 
 
 def _acted(transaction: Transaction, claimed: Any) -> dict[str, _Result]:
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     queue = next((one for one in definitions.queues.values() if one.queue_id == claimed.of_queue), None)
     if queue is None:
         return dict.fromkeys(claimed.group_keys, _Result("changed", "its queue was dropped"))
@@ -198,7 +195,7 @@ def _settled(transaction: Transaction, claimed: Any, found: Mapping[str, _Result
         its_whys=[one.why for one in results],
         of_operations=[one.operation_id for one in results],
     )
-    counts = [sum(one.result == what for one in results) for what in ("done", "refused", "changed", None)]
+    counts = [sum(one.result == what for one in results) for what in ("done", "refused", "changed")]
     return Portion(claimed.number, *counts)
 
 
@@ -273,7 +270,7 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     fine = {key: one for key, one in acted.items() if not isinstance(one, ActionRefused)}
     if VERBS[action].frees:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
-    details = [_details(claimed, action, key, one, views[key], stopping.get(key)) for key, one in fine.items()]
+    details = [_details(claimed, action, one, stopping.get(key)) for key, one in fine.items()]
     by = Operator(claimed.actor, claimed.reason)
     numbers = log_each(transaction, by, action, queue=name, groups=list(fine), details=details)
     turns.record_caused(queue, fine, numbers)
@@ -307,9 +304,7 @@ def _mended(
     return early
 
 
-def _details(
-    claimed: Any, action: Action, key: str, acted: ActedGroup, view: GroupView, stopping: Stopping | None
-) -> dict[str, object]:
+def _details(claimed: Any, action: Action, acted: ActedGroup, stopping: Stopping | None) -> dict[str, object]:
     """What the operator log says of a group."""
     details: dict[str, object] = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,

@@ -136,9 +136,7 @@ def numbers_of(transaction: Transaction, message_id: str, id_space: str, receive
 
 
 def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operator) -> list[Requeued]:
-    """Put dead letters of one group back, in the transaction, in the order in which they were released. Each goes to its old place if no
-    later message was delivered, otherwise to the end. Messages that are no longer dead letters are left out.
-    """
+    """Put dead letters of a group back in their order: to the old place if no later message was delivered, else to the end."""
     known = {one.entry_id: one for one in letters}
     moved = put_back(transaction, letters[0].queue, letters[0].group, list(known), [_DEAD], by)
     return [

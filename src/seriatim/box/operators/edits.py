@@ -220,7 +220,6 @@ def _done(
     goes: Sequence[PlannedRetry],
     by: Operator,
 ) -> dict[str, Retried | ActionRefused]:
-    """Retry the groups of these messages; the result for each group."""
     of_group: dict[str, list[PlannedRetry]] = {}
     for one in goes:
         of_group.setdefault(one.group, []).append(one)
@@ -331,7 +330,6 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
 def _edit(
     definitions: Definitions, fixed: Mapping[str, str], one: ExportedMessage, fact: Any
 ) -> tuple[tuple[str, ...], EditedEntry]:
-    """The changed fields of a message, and its edit."""
     if fact.message_id != one.message_id:
         what = f"entry {one.entry_id} is message {fact.message_id!r}, and not {one.message_id!r}"
         raise UsageError(what, remedy="export the messages again")

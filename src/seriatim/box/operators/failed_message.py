@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
-from seriatim.box.messages.received import context_of, dialog_of
+from seriatim.box.messages.received import context_of, dialog_of, stored_message
 from seriatim.box.publishing.batch import distinct
 from seriatim.errors import UsageError
 from seriatim.kernel.values.outcome import REASONS, Reason
@@ -21,10 +21,7 @@ from seriatim.pipeline.types.message import Message
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry. `message`: without its
-    body. `waits`: it failed or was postponed, and the time at which it is handed out again is in the future. `postponed`: how many times it
-    was postponed; None: it isn't postponed now.
-    """
+    """What stops a group: its first message, without the body, and all entries. `waits`: handed out again at a time ahead."""
 
     message: Message
     entry_ids: list[int]
@@ -53,8 +50,7 @@ class EditedEntry:
 
 def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
     """The message that stops a faulted group, or that the group retries next; None if the group has released nothing."""
-    parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
-    rows = transaction.rows("failed", **parameters)
+    rows = transaction.rows("failed", queue_id=queue.queue_id, group_key=group, at_most=queue.at_most(1))
     if not rows:
         return None
     first = rows[0]
@@ -146,14 +142,7 @@ class StoppedMessage:
     property_types: Mapping[str, str] | None
 
     def failed(self) -> FailedMessage:
-        message = Message(
-            message_id=self.message_id,
-            type=self.type,
-            content_type=self.content_type,
-            context=context_of(self.context or "{}", self.property_types),
-            body=b"",
-        )
-        return FailedMessage(message, [self.entry_id], not self.is_faulted)
+        return FailedMessage(stored_message(self, body=b""), [self.entry_id], not self.is_faulted)
 
 
 def stopped_messages(

@@ -25,9 +25,7 @@ def resume(transaction: Transaction, instance_id: int, actor: str, reason: str) 
 
 
 def terminate(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """End an instance. Waiting messages with its group's key follow the starting subscriptions again; messages that a value led to it are
-    dead. A suspended instance is resumed for that.
-    """
+    """End an instance, also a suspended one. Its group's messages follow starting subscriptions again; those led by a value are dead."""
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)
     queue = read_definitions(transaction).queue(found.queue)
@@ -38,8 +36,7 @@ def terminate(transaction: Transaction, instance_id: int, actor: str, reason: st
             remedy="suspend the instance, and terminate it when that session has ended",
         )
     found = instance_of(transaction, instance_id)  # as it was left
-    parameters = {"of_instance": instance_id, "of_queue": queue.queue_id, "known_version": found.version}
-    transaction.do("end_instance", **parameters)
+    transaction.do("end_instance", of_instance=instance_id, of_queue=queue.queue_id, known_version=found.version)
     details = {
         "instance_id": instance_id, "subscription": found.subscription, "correlations": found.correlations,
         "version": found.version,

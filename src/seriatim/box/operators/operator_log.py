@@ -34,7 +34,6 @@ def log(
     group: str | None,
     details: Mapping[str, object],
 ) -> int:
-    """Log an operator's action; returns the number of the entry."""
     parameters = {
         "its_actor": by.actor, "its_action": action, "of_queue": queue, "of_group": group, "its_reason": by.reason,
         "its_details": json.dumps(details),

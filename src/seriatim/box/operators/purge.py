@@ -139,7 +139,7 @@ def purgeable(
             "events_before": moment - keeping.events_for,
         }
         found = transaction.one("purgeable", Purgeable, **parameters)
-        groups, definitions = 0, access.known.current(transaction)
+        groups, definitions = 0, transaction.definitions()
         for one, before in _expired(transaction, queue, moment):
             looked_at = definitions.queue(str(one.declared.gate_name)) if one.numbers else one
             named = {"queue_id": looked_at.queue_id, "before": before}
@@ -176,11 +176,13 @@ class _CleanUp:
             transaction.do("sample")
         ids_before, events_before = moment - keeping.message_ids_for, moment - keeping.events_for
         self._add_days(moment)
-        self._days(befores, moment, only=queue is not None)
+        self._days(befores, moment)
         for queue_id, before in befores.items():
             self._delete("purge_history", queue_id=queue_id, since=_LONG_AGO, before=before)
         self._delete("purge_requests", before=moment)
-        self._parts()
+        with self._transaction() as transaction:  # what tasks of pipelines have staged long ago, and no batch contains
+            for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
+                transaction.do("drop_parts", part_ids=[part_id])
         self._delete("purge_messages", after=0)
         self._delete("purge_message_ids", since=_LONG_AGO, before=ids_before)
         self._delete("purge_region_numbers", before=ids_before)
@@ -208,13 +210,6 @@ class _CleanUp:
             self._count(**found)
             if (sum(found.values()) if looked is None else looked) < (1 if to_the_last else _BATCH):
                 return
-
-    def _parts(self) -> None:
-        """Delete what tasks of pipelines have staged, and no batch contains."""
-        with self._transaction() as transaction:
-            # Those of no writer: the old ones.
-            for (part_id,) in transaction.rows("stray_parts", writer="", batch=-1):
-                transaction.do("drop_parts", part_ids=[part_id])
 
     def _tickets(self, begun: int) -> None:
         """Delete rows of numbers, once around from where the last run stopped."""
@@ -262,7 +257,7 @@ class _CleanUp:
             if (day := today + ahead * _DAY) not in known:
                 self._try("add_history_day", of_day=day)
 
-    def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
+    def _days(self, befores: dict[int, datetime], moment: datetime) -> None:
         """Drop whole partitions of past days, if no queue keeps any of their rows."""
         today = moment.astimezone(UTC).date()
         with self._access.transaction() as transaction:
@@ -315,7 +310,7 @@ def _befores(
     transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime, faults_for: timedelta
 ) -> dict[int, datetime]:
     """For each queue with a history to delete: the time before which its entries may go. `faults_for`: how long faults are kept."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     declared = {one.queue_id: one.declared for one in definitions.queues.values()}
     only = None if queue is None else definitions.queue(queue).queue_id
     befores = {}
@@ -328,7 +323,7 @@ def _befores(
 
 def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> list[tuple[BoxQueue, datetime]]:
     """The queues with expiring groups, each with the time since which such groups have been idle."""
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     only = None if queue is None else definitions.queue(queue)
     return [
         (one, moment - period)
@@ -338,9 +333,7 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
 
 
 def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
-    """How long the history of a queue is kept; None: for ever. The history of a dropped queue isn't kept. Messages that are kept because
-    they had failed stay as long as their faults, unless their queue says for how long.
-    """
+    """How long the history of a queue is kept, None: for ever; failed messages, unless it says so, as long as their faults."""
     if queue is None or queue.keeps == "nothing":
         return timedelta(0)
     if queue.keep.done_for is not None:

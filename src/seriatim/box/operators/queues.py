@@ -25,9 +25,7 @@ class Released:
 
 
 def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released:
-    """Release a queue from its pipeline, in the transaction, and log it. Unfinished messages of the pipeline are queued again, in their
-    places. The pipeline's checkpoint is no longer accepted.
-    """
+    """Release a queue from its pipeline, and log it: unfinished messages are queued in their places, its checkpoint is refused."""
     name = queue.declared.name
     where, named = f"queue {name!r}", {"queue_id": queue.queue_id}
     # The same lock that a run of the pipeline has as long as it lives: none begins until this is done. The server may

@@ -6,7 +6,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Access
 from seriatim.box.operators.actions import ActionRequest, act
-from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
+from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.recover import recovery_at
 
@@ -14,19 +14,10 @@ from seriatim.kernel.operators.recover import recovery_at
 _ACTOR = "seriatim"
 
 
-def recover(access: Access, *, ahead: bool = False) -> int:
-    """Retry each faulted group that is due, in queues with recoveries; each group in a separate transaction. Where messages are
-    faulted by themselves, retry each message.
-    """
-    try:
-        return _recovered(access, ahead=ahead)
-    except EnvironmentProblem:
-        return 0
-
-
-def _recovered(access: Access, *, ahead: bool) -> int:
+def recover(access: Access, *, ahead: bool) -> int:
+    """Retry each faulted group that is due, in a transaction of its own; where messages are faulted by themselves, each message."""
     with access.transaction() as transaction:
-        definitions = access.known.current(transaction)
+        definitions = transaction.definitions()
         queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recover.limit}
         if not queues:
             return 0

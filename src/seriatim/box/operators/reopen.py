@@ -18,9 +18,7 @@ from seriatim.box.turns.turns import Turns
 
 
 class _Place(NamedTuple):
-    """The place of an entry; a row of the function ``aside_places``. `carried`: the message came with the number; otherwise it is the one
-    that it has in its queue.
-    """
+    """The place of an entry, a row of ``aside_places``. `carried`: the message came with the number; else its queue gave it."""
 
     entry_id: int | None
     origin_group: str
@@ -29,9 +27,7 @@ class _Place(NamedTuple):
 
 
 class _AtGate:
-    """Places at one gate, whose groups are locked until the transaction ends. `passed`: those that the gate has passed; `ahead`: for each
-    group the numbers of the others.
-    """
+    """Places at a gate, whose groups are locked. `passed`: those that it has passed; `ahead`: by group the numbers of the others."""
 
     def __init__(self, transaction: Transaction, turns: Turns, gate: BoxQueue, places: Sequence[_Place]) -> None:
         self._transaction, self._turns, self._gate = transaction, turns, gate
@@ -68,9 +64,7 @@ class _AtGate:
 
 @dataclass(frozen=True, slots=True)
 class Reopening:
-    """Places that are to be opened again. The gates' groups are locked until the transaction ends. `passed`: the entries that have lost
-    their places, because the gate has passed them. Messages that carry the number of their place keep it: their results leave late.
-    """
+    """Places to open again, under the locks of their gates' groups. `passed`: entries whose place is passed; carried ones leave late."""
 
     gates: Sequence[_AtGate] = ()
     passed: frozenset[int] = frozenset()

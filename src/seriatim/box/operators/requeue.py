@@ -112,7 +112,6 @@ def requeue(
 
 
 def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
-    """Lock the group; None in a queue without groups."""
     if not queue.has_groups:
         return None
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import stored_message
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.reopen import Reopening
 from seriatim.box.publishing.batch import routing_of
@@ -34,9 +34,7 @@ class Resubmitted:
 
 
 class _Waiting(NamedTuple):
-    """An unrouted message, or a message that a queue has set aside as invalid with its number there; with its place in the order of
-    commit and its place in the spool.
-    """
+    """An unrouted message, or one that a queue has set aside as invalid with its number there; with its places in commits and spool."""
 
     stamp: int
     serial: int
@@ -62,7 +60,7 @@ def resubmit(
     total = routed = stamp = serial = 0
     while True:
         with access.transaction() as transaction:
-            definitions = access.known.current(transaction)
+            definitions = transaction.definitions()
             queue_id = None if queue is None else definitions.queue(queue).queue_id
             parameters = {
                 "queue_id": queue_id,
@@ -70,7 +68,13 @@ def resubmit(
                 "message_ids": None if message_ids is None else list(message_ids),
             }  # fmt: skip
             rows = transaction.rows("unrouted" if queue is None else "invalid", **parameters)
-            waiting = [_waiting(row) for row in rows]
+            waiting = [
+                _Waiting(
+                    row.stamp, row.serial, row.arrival_id, row.position, stored_message(row), row.received_at,
+                    None if queue is None else row.entry_id,
+                )
+                for row in rows
+            ]  # fmt: skip
             done = _route(transaction, definitions, waiting, queue_id)
             if by is not None and done is not None and waiting:
                 details = {"routed": done, "left": len(waiting) - done}
@@ -81,14 +85,6 @@ def resubmit(
         if len(waiting) < _BATCH:
             return Resubmitted(routed, total - routed)
         stamp, serial = waiting[-1].stamp, waiting[-1].serial
-
-
-def _waiting(row: Sequence[Any]) -> _Waiting:
-    stamp, serial, arrival_id, position, name, kind, content_type, context, types, body, received_at, *entry_id = row
-    message = Message(
-        message_id=name, type=kind, content_type=content_type, context=context_of(context, types), body=body
-    )
-    return _Waiting(stamp, serial, arrival_id, position, message, received_at, next(iter(entry_id), None))
 
 
 def _route(

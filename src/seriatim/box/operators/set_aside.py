@@ -112,9 +112,7 @@ def requeue(transaction: Transaction, found: Sequence[SetAside], by: Operator) -
 
 
 def delete(transaction: Transaction, found: Sequence[SetAside], by: Operator) -> int:
-    """Delete set-aside messages, in the transaction, and return their number. The next clean-up deletes the messages themselves. Messages
-    that have changed since they were listed are left out.
-    """
+    """Delete set-aside messages that haven't changed since they were listed; return their numbers. A clean-up does the rest."""
     entry_ids = [one.entry_id for one in found if one.entry_id is not None]
     unrouted = [(one.arrival_id, one.position) for one in found if one.entry_id is None]
     return len(_deleted(transaction, by, entry_ids, SET_ASIDE, unrouted))

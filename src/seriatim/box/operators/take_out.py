@@ -99,8 +99,7 @@ def take_out_of_group(
     found = waiting_message(transaction, queue, message_id, group)
     if found.status == "held" and not found.late and queue.origin_id is not None:
         # One of several results, perhaps: the others are taken up again without it.
-        named = {"of_gate": queue.queue_id, "of_groups": [group], "numbers": [found.sequence]}
-        transaction.do("reopen_places", **named)
+        transaction.do("reopen_places", of_gate=queue.queue_id, of_groups=[group], numbers=[found.sequence])
     elif found.status == "held":
         acted = turns.act(
             queue,

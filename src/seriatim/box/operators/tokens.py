@@ -101,7 +101,6 @@ def revoke(transaction: Transaction, name: str) -> None:
 
 
 def find(transaction: Transaction, token: str) -> KnownToken | None:
-    """The token that a caller has; None: there is none, or not any more."""
     return transaction.maybe("find_token", KnownToken, hash_body=_hash(token))
 
 

@@ -66,7 +66,7 @@ class DialogStaging(Staging):
         super().__init__(dsn, schema, incoming=incoming, fence=fence)
         self._speaker = speaker
         with self._access.transaction() as transaction:
-            self._check_services(self._access.known.current(transaction))
+            self._check_services(transaction.definitions())
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
         """Send the parts of a batch, in their order; does nothing if the batch was sent already."""
@@ -80,7 +80,7 @@ class DialogStaging(Staging):
                     transaction.do("drop_parts", part_ids=part_ids)
                     return before
                 transaction.do("hold_definitions")
-                definitions = self._access.known.current(transaction)
+                definitions = transaction.definitions()
                 self._check_services(definitions)
                 self._whole(transaction, parts)
                 if judged != definitions.version:

@@ -92,13 +92,11 @@ class PipelineFeed(Closing):
     # ---- columns
 
     def properties(self) -> dict[str, str]:
-        """The properties that the message types declare, by name, and their types; each has a column. Messages for a service have the
-        properties of their dialog instead.
-        """
+        """The properties that the message types declare, by name, with their types; of messages for a service those of the dialog."""
         if self._service is not None:
             return dict(DIALOG)
         with self._access.transaction() as transaction:
-            types = self._access.known.current(transaction).types
+            types = transaction.definitions().types
         properties = dict(sorted(item for kind in types.values() for item in declared(kind).items()))
         reserved = {name.casefold() for name in own_names()}
         for name in properties:
@@ -115,7 +113,8 @@ class PipelineFeed(Closing):
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
         """Return the batch after `batch`, complete, if there are messages for it."""
         self._hold()
-        self._refresh()
+        with self._access.transaction() as transaction:
+            transaction.definitions()
         reader, newest, done = self._claimed(reader)
         if batch > done:
             self.done(reader, batch)
@@ -129,7 +128,8 @@ class PipelineFeed(Closing):
         if queue.enabled:
             if queue.serves:
                 self._look(queue)
-            self._reap(queue)
+            with self._access.transaction() as transaction:
+                reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             self._route()
             self._fill(reader, newest, _MOST if at_most is None else at_most)
         with self._access.transaction() as transaction:
@@ -151,14 +151,14 @@ class PipelineFeed(Closing):
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
         """Cut the messages of some batches into parts of whole groups."""
         self._claimed(reader)
-        name = "batch_bounds_unordered" if self._is_unordered() else "batch_bounds"
+        name = "batch_bounds" if self._queue().has_groups else "batch_bounds_unordered"
         with self._access.transaction() as transaction:
             messages = self._count(transaction, after, through)
             return self._cut(transaction, name, messages, after=after, through=through)
 
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part; of each batch the groups one after another, and each in order."""
-        name = "read_batch_unordered" if self._is_unordered() else "read_batch"
+        name = "read_batch" if self._queue().has_groups else "read_batch_unordered"
         while after < through and (batch := self._after(after, through)) is not None:
             # An origin ends where a pipeline begins.
             with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
@@ -204,11 +204,6 @@ class PipelineFeed(Closing):
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
 
-    def _reap(self, queue: BoxQueue) -> None:
-        """Look again at groups at which a turn has failed."""
-        with self._access.transaction() as transaction:
-            reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
-
     def _route(self) -> bool:
         """Route messages that were published through SQL; later messages aren't judged before. Return False if the role may not route."""
         with self._access.transaction() as transaction:
@@ -249,7 +244,7 @@ class PipelineFeed(Closing):
         locked = self._locked(transaction, pace.groups(left))
         if not locked.keys:
             return 0
-        self._access.known.current(transaction)
+        transaction.definitions()
         judged = turns.judge(self._queue(), locked, max(left // len(locked.keys), 1))
         transaction.notice(*judged.notices(self._queue(), locked.keys))
         handed = judged.handed
@@ -369,7 +364,6 @@ class PipelineFeed(Closing):
             )
 
     def _after(self, after: int, through: int) -> int | None:
-        """The first batch of some that has messages."""
         with self._access.transaction() as transaction:
             found: int | None = self._run(transaction, "next_batch", after=after, through=through)[0].batch
             return found
@@ -385,16 +379,13 @@ class PipelineFeed(Closing):
 
     def _queue_of(self, service: str) -> str:
         with self._access.transaction() as transaction:
-            services = self._access.known.current(transaction).services
+            services = transaction.definitions().services
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
             raise NotFound(f"there is no service {service!r}", remedy=remedy)
         if (queue := services[service].queue) is None:
             raise UsageError(f"the service {service!r} is another box's", remedy="its messages are received there")
         return queue
-
-    def _is_unordered(self) -> bool:
-        return not self._queue().has_groups
 
     def _queue(self) -> BoxQueue:
         if self._name is None:
@@ -409,15 +400,9 @@ class PipelineFeed(Closing):
         bound.check_received_here()
         return bound
 
-    def _refresh(self) -> None:
-        with self._access.transaction() as transaction:
-            self._access.known.current(transaction)
-
 
 class _Pace:
-    """Chooses the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier
-    turns.
-    """
+    """Chooses the number of groups for a turn by the sets of earlier turns, so that a batch has at most one set too many."""
 
     def __init__(self, policy: Policy) -> None:
         self._has_sets = isinstance(policy, UnitOfWork)

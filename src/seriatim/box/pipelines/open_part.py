@@ -75,7 +75,6 @@ class OpenPart:
         self._arrivals: dict[str, list[int]] = {}
 
     def add(self, messages: MessageColumns, entries: EntryColumns) -> None:
-        """Add messages, with their entries, behind the others."""
         n = len(messages.destinations)
         places = np.arange(self.messages, self.messages + n)
         arrival_ids, positions = self._placed(messages.locations, n)

@@ -114,7 +114,6 @@ class _Rows:
         return declared
 
     def _contexts(self) -> Field:
-        """The properties as JSON."""
         pieces = []
         declared = self._declared
         own = {*FIELDS, self._incoming.group, self._incoming.sequence}

@@ -23,7 +23,8 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections
 from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
-from seriatim.box.definitions.route import Entries, Routed, Router, router_of
+from seriatim.box.definitions.entries import Entries
+from seriatim.box.definitions.route import Routed, Router, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.notice import KeptOut
 from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, messages_of, storable
@@ -80,13 +81,13 @@ class Staging(Closing):
         self._routers: dict[int, Router] = {}
         if queue is not None:
             with self._access.transaction() as transaction:
-                self._access.known.current(transaction).queue(queue)
+                transaction.definitions().queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
         """Stage a part. An invalid row is staged as an unrouted message, with the reason."""
         of_part = f"{writer}\0{batch}\0{number}"
         with self._access.transaction() as transaction:
-            definitions = self._access.known.current(transaction)
+            definitions = transaction.definitions()
             named = {"writer": writer, "batch": batch, "number": number, "version": definitions.version}
             (part_id,) = transaction.rows("begin_part", **named)[0]
             part = OpenPart(transaction, part_id, number)
@@ -108,8 +109,10 @@ class Staging(Closing):
                 transaction.do("drop_parts", part_ids=part_ids)
                 return 0
             transaction.do("hold_definitions")
-            definitions = self._access.known.current(transaction)
-            self._check(transaction, parts, definitions)
+            definitions = transaction.definitions()
+            for row in self._whole(transaction, parts):
+                if row.version != definitions.version:  # it was routed by others
+                    self._stage_again(OpenPart(transaction, row.part_id, row.number), definitions)
             refuse_for_batch(transaction, definitions, part_ids)
             messages = transaction.value("merge_parts", of_parts=part_ids, repeat=self._incoming.ordered)
             transaction.notice(KeptOut())
@@ -137,7 +140,7 @@ class Staging(Closing):
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
             with self._access.transaction() as transaction:
-                definitions = self._access.known.current(transaction)
+                definitions = transaction.definitions()
                 if not definitions.limited or self._is_done(transaction, writer, batch):
                     return
                 full = full_for_batch(transaction, definitions, part_ids)
@@ -166,12 +169,6 @@ class Staging(Closing):
 
     def close(self) -> None:
         self._connections.close()
-
-    def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
-        """Check that all parts exist, are whole, and were routed by these definitions."""
-        for row in self._whole(transaction, parts):
-            if row.version != definitions.version:
-                self._stage_again(OpenPart(transaction, row.part_id, row.number), definitions)
 
     def _whole(self, transaction: Transaction, parts: Sequence[StagedPart]) -> list[Any]:
         """Check that all parts exist and are whole; return them."""

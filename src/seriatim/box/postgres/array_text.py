@@ -10,11 +10,7 @@ from typing import Any
 
 
 def written(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a statement, with the text of an array in place of each list.
-
-    The statement has to name the type: ``%(keys)s::text[]``. Lists of bytes stay as they are: the driver sends them
-    without converting them to text.
-    """
+    """Return parameters with the text of an array for each list, as which the statement has to cast it; lists of bytes stay."""
     return {name: _column(value) if isinstance(value, list) else value for name, value in parameters.items()}
 
 

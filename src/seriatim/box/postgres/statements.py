@@ -95,9 +95,7 @@ class Statements:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once; the server keeps the rest. All rows are read, so the plan has to be the best
-        for all; PostgreSQL would plan a cursor for its first tenth.
-        """
+        """The rows of a large result, at most `size` at once; a cursor that is planned for all of them, not for its first tenth."""
         self.do("plan_for_all_rows")
         with self.connection.cursor(name, row_factory=_named_row, binary=True) as cursor:
             cursor.execute(self._of_rows(name, parameters), written(parameters))
@@ -105,9 +103,7 @@ class Statements:
                 yield rows
 
     def copied(self, name: str, /, **parameters: Any) -> Generator[list[Buffer], None, None]:
-        """The rows of a large result, as PostgreSQL's binary COPY writes them: each time those that have come. Close it before the
-        transaction ends.
-        """
+        """The rows of a large result, as binary COPY writes them, as they come. Close it before the transaction ends."""
         query = b"COPY (" + self._of_rows(name, parameters) + b") TO STDOUT (FORMAT binary)"
         with self.connection.cursor() as cursor, cursor.copy(query, written(parameters)):
             yield from received(self.connection)
@@ -192,7 +188,6 @@ def _check_fits(of: type, names: tuple[bytes, ...]) -> None:
 
 
 def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
-    """The names of a result's columns; None: there is no result."""
     result = cursor.pgresult
     if result is None or not result.nfields:
         return None
@@ -214,9 +209,7 @@ def seen_statement(name: str, schema: str) -> bytes:
 
 @cache
 def right_of_look(name: str) -> str | None:
-    """Return the right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators
-    see.
-    """
+    """Return ``see`` or ``see_bodies`` for a look, which is a file that only reads what operators see; None: it is none."""
     if (file := files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
         return None
     text = _text(file)

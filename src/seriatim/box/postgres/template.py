@@ -45,9 +45,7 @@ def template(package: str, path: str) -> str:
 
 
 def with_parts(package: str, folder: str, text: str) -> str:
-    """Return a text with its parts: ``{in_time(one.at)}`` is the text of ``in_time.sql`` of the folder, in which ``{0}`` is the first
-    argument.
-    """
+    """Put parts into a text: ``{in_time(one.at)}`` is ``in_time.sql`` of the folder, with ``{0}`` for its first argument."""
 
     def part(match: re.Match[str]) -> str:
         lines = template(package, f"{folder}/{match[1]}.sql").splitlines()

@@ -150,9 +150,7 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
 
 
 def is_out_of_step(error: BaseException | None) -> bool:
-    """Return whether an answer broke off or is invalid: an error of the driver and not of PostgreSQL. The connection can't be used any
-    more.
-    """
+    """Return whether an answer broke off or is invalid, by the driver's error: the connection can't be used any more."""
     return (
         isinstance(error, psycopg.Error)
         and error.sqlstate is None

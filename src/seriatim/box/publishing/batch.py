@@ -25,23 +25,6 @@ from seriatim.pipeline.types.message import Message, Property, Received
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.sent_by import LINK
 
-__all__ = [
-    "DEFAULT_LOCATION",
-    "MOST_BODY_BYTES",
-    "MOST_CONTEXT_BYTES",
-    "check_all",
-    "check_size",
-    "distinct",
-    "gate_places_of",
-    "keys_of",
-    "listed",
-    "parameters_of",
-    "parameters_of_one",
-    "portions",
-    "routing_of",
-    "stored_context",
-]
-
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
 MOST_BODY_BYTES = 512 * 2**20
 #: The most bytes of bodies in a statement, unless one body is larger.

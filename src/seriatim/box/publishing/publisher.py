@@ -147,9 +147,7 @@ class Publisher:
         return Published([waiting.get(id_, id_) for id_ in ids], left_out, destinations, waiting)
 
     def _take_in(self, transaction: Transaction, routed: Routed, begin: int, end: int, runs: int) -> _TakenIn | None:
-        """Take some messages of a batch in; None, and nothing is done, where the definitions have changed. `runs`: how many such statements
-        the call takes.
-        """
+        """Take some messages of a batch in; None: the definitions have changed. `runs`: how many such statements the call takes."""
         name, parameters = "take_in_one", parameters_of_one(routed, begin, end)
         if parameters is None:
             name, parameters = "take_in", parameters_of(routed, begin, end)
@@ -191,7 +189,7 @@ class Publisher:
             without = full(transaction, definitions, routed, self._in_hand)
             if not without:
                 break
-            if (now := known.current(transaction)).version != definitions.version:
+            if (now := transaction.definitions()).version != definitions.version:
                 definitions, routed = now, self._routed(transaction, messages, now)
                 continue
             if not isinstance(without, FullQueue):
@@ -215,16 +213,13 @@ class Publisher:
         try:
             return definitions, self._routed(transaction, messages, definitions)
         except UsageError:
-            if (now := self._current(transaction, nothing_done=nothing_done)).version == definitions.version:
+            now = transaction.definitions()
+            if nothing_done:
+                transaction.connection.commit()  # only looked
+            if now.version == definitions.version:
                 raise
             # The process's definitions were old: it may route again, and refuses nothing.
             return now, self._routed(transaction, messages, now)
-
-    def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        now = self._access.known.current(transaction)
-        if nothing_done:
-            transaction.connection.commit()  # only looked
-        return now
 
     def _routed(self, transaction: Transaction, messages: Sequence[Message], definitions: Definitions) -> Routed:
         router = router_of(definitions)

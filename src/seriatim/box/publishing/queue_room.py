@@ -43,9 +43,7 @@ class FullQueue:
 def full(
     transaction: Transaction, definitions: Definitions, routed: Routed, in_hand: Sequence[int] = ()
 ) -> FullQueue | Sequence[int]:
-    """Find the first queue without room for all its messages. Messages that only subscriptions of roles lead there keep no publisher
-    waiting, and aren't refused.
-    """
+    """Find the first queue without room for all its messages, apart from those that only subscriptions of roles lead there."""
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
     going = Counter(
@@ -73,9 +71,7 @@ def full(
 
 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
-    """Find the first queue without any room for a batch of a pipeline; None if there is none. A batch comes whole: it is accepted if there
-    is any room, and so exceeds the limit by at most its own size. If it fills a hole it is accepted at once.
-    """
+    """Find the first queue without any room for a batch, which comes whole where there is some, and at once if it fills a hole."""
     limited = definitions.limited
     rows = transaction.rows("staged_in_queues", **_staged(definitions, part_ids))
     going = [queue_id for queue_id, messages, _ in rows if messages]

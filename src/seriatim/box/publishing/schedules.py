@@ -46,9 +46,7 @@ def publish_due(access: Access) -> ScheduleRun:
 
 
 def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
-    """Return schedules whose next time lies after their next due time, since the database's clock was ahead; and that due time. None: it
-    has none. Paused ones get theirs when they go on.
-    """
+    """Return running schedules whose next time lies after their due time (None: they have none), as the clock was ahead; with it."""
     now = transaction.value("clock")
     ahead: dict[str, datetime | None] = {}
     for row in transaction.rows("schedule_times"):

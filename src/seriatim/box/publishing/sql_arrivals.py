@@ -19,7 +19,7 @@ from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.definitions.correlation import Look, looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, Router, router_of
-from seriatim.box.messages.received import context_of
+from seriatim.box.messages.received import stored_message
 from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.slips import has_slips, log_slips, with_awaited
 from seriatim.errors import UsageError
@@ -67,22 +67,13 @@ def _read(transaction: Transaction) -> list[_Pending]:
     parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES, **where}
     rows = transaction.rows("pending", **parameters)
     return [
-        _Pending(
-            arrival_id,
-            position,
-            Message(
-                type=kind, body=body, context=context_of(context, types), message_id=name, content_type=content_type
-            ),
-            received_at,
-            publisher,
-            permitted,
-        )
-        for arrival_id, position, name, kind, content_type, context, types, body, received_at, publisher, permitted in rows
+        _Pending(row.arrival_id, row.position, stored_message(row), row.received_at, row.publisher, row.permitted)
+        for row in rows
     ]
 
 
 def _route(transaction: Transaction, pending: Sequence[_Pending]) -> None:
-    definitions = transaction.access.known.current(transaction)
+    definitions = transaction.definitions()
     for portion in _portions(pending, router_of(definitions)):
         while not _enter(transaction, portion, definitions):
             definitions = transaction.access.known.read(transaction)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.types.message import Ticket
 
-__all__ = ["Ticket", "Tickets"]
-
 
 @dataclass(frozen=True, slots=True)
 class Tickets:

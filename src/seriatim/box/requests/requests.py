@@ -71,8 +71,6 @@ class Reply(Message):
 
 
 class Request:
-    """One call of `Session.request`."""
-
     def __init__(self, message: Message, reply: str, keep: float | str, asker: str = "") -> None:
         if not isinstance(message, Message):
             raise Misuse(
@@ -118,9 +116,7 @@ class Request:
         room_s: float = PATIENCE_S,
         check: Callable[[Published], None] = lambda _: None,
     ) -> Pending:
-        """Publish the message, with what it has of its cause, and record the request; return the earlier one, if its id was requested
-        before. `by_itself`: commit, too; `room_s`: how long to wait for room in a queue; `check`: may refuse what was published.
-        """
+        """Publish the message, and record the request, or return an earlier one with its id. `by_itself`: commit. `check`: may refuse."""
         published = Publisher(
             transaction.access, self.stamped(message), delay=None, visible_at=None, wait=room_s, own=by_itself,
             unrouted="refuse", carried=carried, in_hand=in_hand, is_request=True,
@@ -223,14 +219,12 @@ Step = Callable[[Access], Any] | Wait
 def asked(
     message: Message, reply: str, wait: float | str | None, keep: float | str, asker: str
 ) -> Generator[Step, Any, Found]:
-    """The steps of a caller that publishes a request, and waits for its reply."""
     until = _end_of(wait)
     pending = yield lambda access: _publish(access, Request(message, reply, keep, asker))
     return (yield from _awaited(Awaited(pending.id, 1, asker), until, is_new=True))
 
 
 def replied(request_id: str, count: int | None, wait: float | str | None, asker: str) -> Generator[Step, Any, Found]:
-    """The steps of a caller that waits for replies."""
     until = _end_of(wait)
     return (yield from _awaited(Awaited.checked(request_id, count, asker), until, is_new=False))
 
@@ -278,9 +272,7 @@ def _look(access: Access, wanted: Awaited) -> Found:
 
 
 def found_of(transaction: Transaction, wanted: Sequence[Awaited], largest: int | None) -> dict[int, Found | None]:
-    """What there is of the transaction's role's requests, by their places, from 0; None: not here. `largest`: only of those for which
-    nobody has to wait any more, and None where a reply has a body of more bytes.
-    """
+    """What there is of the role's requests, by place; None: not here. `largest`: only what is final, without larger bodies."""
     rows: dict[int, list[Any]] = {}
     for row in _alone(
         transaction, "replies_of", requests=[one.request_id for one in wanted], counts=[one.count for one in wanted],

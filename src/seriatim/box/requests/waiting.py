@@ -39,9 +39,7 @@ class RepliesThread(ListeningThread):
 
     @contextmanager
     def waiting(self, role: str | None, wanted: Awaited) -> Iterator[Future[Found | None]]:
-        """A caller waits in this block: the future is done when the request has so many replies, was set aside, or is over; with what
-        there is then, or with None: the caller has to look.
-        """
+        """A caller waits in this block: the future has what there is when nobody has to wait any more, or None: look."""
         caller: Future[Found | None] = Future()
         with self._lock:
             self._callers[caller] = role, wanted
@@ -62,7 +60,7 @@ class RepliesThread(ListeningThread):
             return caller.result(step.seconds)
         return None
 
-    def _call_all(self) -> None:
+    def call_all(self) -> None:
         with self._lock:
             callers, self._callers = self._callers, {}
         for caller in callers:

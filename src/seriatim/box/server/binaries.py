@@ -112,9 +112,7 @@ def _runs(program: Path, owner: Owner) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files that a server needs, all or none; only our own folders and files get permissions. They lie in the copy as in the
-    wheel, because programs look for libraries in a folder of the wheel's, beside its package.
-    """
+    """Copy the files of a server into the places that they have in the wheel, all or none; only our own get permissions."""
     package = source.parent
     libraries = package.with_name(f"{package.name}.libs")
     needed = [source / name for name in _NEEDED] + ([libraries] if libraries.is_dir() else [])

@@ -58,9 +58,7 @@ _LET_IN = "local all all trust\nlocal replication all trust\n"
 
 
 class EmbeddedServer:
-    """The server of a folder, running for as long as this object is open. It is started again after it was killed with its supervisor, also
-    for processes that have only its DSN: workers and their processes.
-    """
+    """The server of a folder, while this object is open; also a process with its DSN starts it again after it was killed."""
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
         find_binaries(major)  # without binaries no folder is made
@@ -249,9 +247,7 @@ def serving(folder: Path, major: int = NEWEST) -> Iterator[EmbeddedServer]:
 
 
 def trust(folder: Path) -> bool:
-    """Trust the data in a folder from now on: their author may run programs as this user. Root gives the data to a server user of their
-    own, unless they have one.
-    """
+    """Trust the data in a folder, whose author may run programs as this user; root's go to a server user of their own."""
     try:
         private = PrivateFolder(folder.absolute(), make=False)
     except FileNotFoundError:
@@ -286,9 +282,7 @@ def trust(folder: Path) -> bool:
 
 
 def peer_of(host: str | int | None) -> dict[str, str]:
-    """The parameters with which libpq checks the owner of an embedded server's socket. The folder of the socket may have gone with its
-    server, and another user may have made a folder of that name. The folders of root lie where no other user can do so.
-    """
+    """The parameters by which libpq checks who owns an embedded server's socket: its folder may be another user's by now."""
     if os.geteuid() == 0 or host is None or not Path(str(host)).name.startswith(_SOCKETS):
         return {}
     try:
@@ -309,7 +303,6 @@ _INITDB = (
 
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
-    """The note of the data in a folder; None if there are no data yet."""
     status = folder.stat(_DATA)
     if status is None:
         return None

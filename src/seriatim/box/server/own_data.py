@@ -39,9 +39,7 @@ class OwnData:
 
 
 class Registry:
-    """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``. If the user has no writable home
-    they are in ``/var/tmp``.
-    """
+    """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres``, ``~/.local/state/…`` or, without a home, ``/var/tmp``."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._folder = _place(environment)

@@ -58,7 +58,6 @@ class PrivateFolder:
             os.close(handle)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """The status of the file with a name in it; None if there is none."""
         try:
             return os.stat(name, dir_fd=self.handle)
         except FileNotFoundError:

@@ -68,9 +68,7 @@ _SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_li
 
 @dataclass(frozen=True)
 class Task:
-    """The server to run. `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
-    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another user.
-    """
+    """The server to run. `folder`: the open one with the locks; `data`, `hba`: names in it; `uid`, `gid`: of another user."""
 
     folder: int
     data: str

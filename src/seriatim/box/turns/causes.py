@@ -77,9 +77,7 @@ class Causes:
         return with_context(result, context)
 
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the properties of a message that has some of its stamp's already: its own stay, an existing trace isn't completed, and its
-        origin must be the same.
-        """
+        """Return a message's properties with the stamp's: its own stay, a trace isn't completed, an origin must be the same."""
         context = result.context
         if any(context.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
             raise UsageError(

@@ -29,10 +29,7 @@ _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by the place of their group in the turn. `more`: whether a group has more closed places; it is looked
-    at again. `late`: pairs of a group and a number: results under it leave flagged as late. `full`: the groups with so many places that the
-    origin queue hands out no more of their messages.
-    """
+    """Closed places without results, by group. `late`: (group, number) whose results leave late. `full`: groups with too many places."""
 
     groups: Sequence[int]
     numbers: Sequence[int]
@@ -75,9 +72,7 @@ class GateTurn(Turn):
         self._start = kernel.settle(self._standard, self._start, np.full(len(self._keys), self._now))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
-        """Return for each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for
-        all groups if there is none.
-        """
+        """Return for each group the last number of its hole, None without one. `due`: of holes whose time is over."""
         policy, overdue = self._standard, NEVER
         if due:
             if policy.hole_timeout is None or policy.on_hole != "skip":
@@ -93,9 +88,7 @@ class GateTurn(Turn):
         return ends if any(end is not None for end in ends) else None
 
     def skip_holes(self, through: Sequence[int | None], under_way: Sequence[Ints]) -> None:
-        """Make the turn skip holes up to these numbers before it fires timers, None: no hole of this group: messages wait between them.
-        `under_way`: for each group the numbers up to there of which a message is on the way to the gate.
-        """
+        """Let the turn skip holes up to these numbers before timers fire. `under_way`: the numbers of messages on the way there."""
         self._skipped_through, self._under_way = through, under_way
 
     def _fired(self, state: State) -> kernel.Outcome:
@@ -251,9 +244,7 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 
 
 def _closed_now(entries: Entries, now: int) -> Entries:
-    """Return the entries, with the present time for arrivals, or a later visible one: results count from when their place is found closed.
-    They may have been there for long. The clock of a hole begins when something closed waits behind it, not with their arrival.
-    """
+    """Return the entries at the present or a later visible time: results count from when their place is found closed."""
     return entries.with_columns(time=np.where(entries.status == ARRIVED, np.maximum(entries.time, now), entries.time))
 
 

@@ -57,7 +57,7 @@ def close_group(transaction: Transaction, delivery: Delivery, token: int | None)
     stands = delivery.stands  # asks PostgreSQL if the transaction is the application's
     if delivery.state.is_refused:
         raise UsageError(f"cannot close the group: {delivery.state.text}", where=where, remedy="receive again")
-    queue = transaction.access.known.current(transaction).queue(delivery.queue)
+    queue = transaction.definitions().queue(delivery.queue)
     if delivery.group is None or not queue.has_groups:
         raise UsageError("cannot close a group: the queue has none", where=f"queue {delivery.queue!r}")
     turns, group = Turns(transaction), delivery.group

@@ -42,9 +42,7 @@ class Listener:
             raise
 
     def ask(self, queues: Collection[tuple[str | None, int]], *, anew: bool) -> float | None:
-        """Register for notifications of these queues, each with the role that receives from it, and no others; return the seconds until
-        the next timer is due. A look for messages after this can be followed by a wait.
-        """
+        """Listen for these queues only, each as the role that receives; return the seconds until the next timer. Then look, and wait."""
         roles = {role for role, _ in (*queues, *self._waiters)}
         dues = [self._ask(role, [queue for of, queue in queues if of == role], anew=anew) for role in roles]
         return min((due_s for due_s in dues if due_s is not None), default=None)

@@ -47,8 +47,8 @@ class ListeningThread(ABC):
         """Whether anybody waits."""
 
     @abstractmethod
-    def _call_all(self) -> None:
-        """Have all that wait look once more."""
+    def call_all(self) -> None:
+        """Have all that wait look once more. Thread-safe."""
 
     @abstractmethod
     def _listen(self, listener: Listener, transaction: Transaction) -> None:
@@ -62,7 +62,7 @@ class ListeningThread(ABC):
             self._stir()
         if thread is not None:
             thread.join()
-        self._call_all()
+        self.call_all()
 
     def __del__(self) -> None:
         os.close(self._told)
@@ -93,7 +93,7 @@ class ListeningThread(ABC):
                         self._listen(listener, transaction)
             except SeriatimError as error:
                 LOG.warning("listening_retried", error=error)
-                self._call_all()  # the next lookers get the error
+                self.call_all()  # the next lookers get the error
                 time.sleep(LOOK_S)
             with self._lock:
                 if self._is_closed or not self._is_needed:

@@ -51,9 +51,7 @@ class HeldPart(Columns):
 
     @classmethod
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
-        """Compute the part from the rows that were read. `looked_up`: the rows that were only looked up; `counts`: the number of held
-        messages of each group; `most`: the most messages of each kind that a turn reads.
-        """
+        """Compute the part. `looked_up`: rows that were only looked up; `counts`: held messages by group; `most`: read of a kind."""
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
         is_long = np.bincount(first.group, minlength=groups) >= most
@@ -71,9 +69,7 @@ class HeldPart(Columns):
     def is_short(
         self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool, most_whole: int = EVERYTHING
     ) -> bool:
-        """Whether a turn needs held messages that were not read. A round or a set leaves as a whole, and so is read as a whole then;
-        messages that were held while a group was stopped leave when the group is resumed. A capacity counts the held messages.
-        """
+        """Whether a turn needs held messages that weren't read: for a whole round or set, a resumed group, or a capacity."""
         if self.is_whole:
             return False
         long = self.hidden > 0
@@ -129,9 +125,7 @@ class HeldPart(Columns):
         return kernel.Outcome(after, stage.decided, events)
 
     def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
-        """Return for each group the ref of the arrival that released the last message that was read in order; else the highest number.
-        Later arrivals are for the next turn.
-        """
+        """For each group the ref of the arrival that released the last message read in order, or the highest; later ones wait."""
         # Also where a later arrival has suspended the group: it comes after the whole run.
         out = (stage.state.groups.next > self.top) & ~before
         decided = stage.decided
@@ -154,9 +148,7 @@ class HeldPart(Columns):
 
 
 def _opens_late(policy: Standard, state: State, now: int) -> Bools:
-    """Return the groups where a timer may open a hole before the first message behind it has arrived: they weren't judged when the timer
-    was due. In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
-    """
+    """Return groups where a timer may open a hole before the message behind it: never before the first message that is read."""
     groups = state.groups
     moment = np.where(groups.has(Flag.LEAVING), groups.mark, kernel.due(policy, state))
     late: Bools = (moment <= now) & (moment < groups.clock)

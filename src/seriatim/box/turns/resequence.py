@@ -61,9 +61,7 @@ _SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 @dataclass(frozen=True, slots=True)
 class _LeavingMessages(Columns):
-    """Released messages of the turn's groups, in the order in which they leave. `row`: the row of `Entries`; `fresh`: released in this
-    turn; `visible`: when it may be seen, microseconds.
-    """
+    """Released messages in the order in which they leave. `row`: of `Entries`; `fresh`: by this turn; `visible`: when, microseconds."""
 
     place: Ints
     row: Ints
@@ -84,7 +82,6 @@ class _NumbersNow:
 
     @property
     def sequences(self) -> list[int | None]:
-        """Their numbers; None: it has none."""
         return [
             None if bits & BARE else number
             for number, bits in zip(self.sequence.tolist(), self.meanings.bits.tolist(), strict=True)
@@ -203,7 +200,9 @@ class Turn:
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
         if empties:
-            aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
+            aside = len(judged.changes["aside_ids"]) - int(
+                np.count_nonzero(first.decided.disposition != Disposition.RELEASED)
+            )
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
         passed = int(first.state.groups.next[0])
@@ -295,9 +294,9 @@ class Turn:
         time, weight = self._entries.time[rows], self._weight(rows)
         size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
         come = Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
-        return come if self._meanings is None else self._meant(come, rows, self._meanings.take(rows))
+        return come if self._meanings is None else self._meant(come, self._meanings.take(rows))
 
-    def _meant(self, come: Arrivals, rows: Ints, its: Meanings) -> Arrivals:
+    def _meant(self, come: Arrivals, its: Meanings) -> Arrivals:
         """Arrivals with what their numbers mean, as their producers gave them."""
         if not isinstance(self._policy, StandardNumbers):
             modulus = getattr(self._policy, "modulus", None)
@@ -537,9 +536,7 @@ class Turn:
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
     def _line(self, decided: Decided, sets: Ints | None) -> _LeavingMessages:
-        """Return the messages that were queued before and those released now, in the order in which they leave. `sets`: by row the set of
-        each, where a group may have several.
-        """
+        """Messages queued before and released now, as they leave. `sets`: by row the set of each, where a group may have several."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
@@ -666,9 +663,7 @@ class Turn:
         return found
 
     def _kept(self, held: Held, queued: _LeavingMessages, now: _NumbersNow | None) -> dict[str, Any]:
-        """Return the entries that change and stay: newly held or changed entries, and released entries whose place changes, or whose
-        number is known better.
-        """
+        """Return the entries that change and stay: newly held or changed ones, and released ones whose place or number is new."""
         entries = self._entries
         held, rows = self._stored(held)
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
@@ -695,28 +690,18 @@ class Turn:
         return found
 
     def _handed(self, line: _LeavingMessages, numbers: list[int | None] | None) -> list[HandedMessages]:
-        """Return the messages that leave, by group: those of a group are neighbours in the line. `numbers`: those of all entries, where
-        they aren't as stored.
-        """
+        """Return the messages that leave, by group, which are neighbours in the line. `numbers`: of all entries; None: as stored."""
         places, first = np.unique(line.place, return_index=True)
         bounds = [*first.tolist(), len(line)]
         entry_ids = self._entries.entry_id[line.row].tolist()
         rows = line.row.tolist()
         sequences = self._entries.sequence[line.row].tolist() if numbers is None else [numbers[row] for row in rows]
-        ordinals, late = line.ordinal.tolist(), line.late.tolist()
+        columns: tuple[list[Any], ...] = (entry_ids, sequences, line.ordinal.tolist(), line.late.tolist())
         handed = []
         for place, begin, end in zip(places.tolist(), bounds, bounds[1:], strict=False):
             known = self._known.get(self._keys[place])
-            handed.append(
-                HandedMessages(
-                    self._keys[place],
-                    known.incarnation if known else self._read.incarnation,
-                    entry_ids[begin:end],
-                    sequences[begin:end],
-                    ordinals[begin:end],
-                    late[begin:end],
-                )
-            )
+            incarnation = known.incarnation if known else self._read.incarnation
+            handed.append(HandedMessages(self._keys[place], incarnation, *(one[begin:end] for one in columns)))
         return handed
 
 
@@ -768,7 +753,3 @@ def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
         return [None] * len(aside)
     its = zip(aside.counted.tolist(), ordinal[aside.group].tolist(), strict=True)
     return [number if counted else None for counted, number in its]
-
-
-def _set_aside(decided: Decided) -> int:
-    return int(np.count_nonzero(decided.disposition != Disposition.RELEASED))

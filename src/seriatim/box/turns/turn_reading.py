@@ -24,9 +24,7 @@ FRESH = fresh_row(Fifo())
 
 
 class Portion(NamedTuple):
-    """The most messages that a turn reads: held messages of each group; arrived messages of each group, and of all groups
-    together, but at least a number of each.
-    """
+    """The most messages that a turn reads: held and arrived ones of each group, and arrived ones together, at least a number of each."""
 
     held: int = 1_000
     arrived: int = 1_000
@@ -34,9 +32,7 @@ class Portion(NamedTuple):
     each: int = 100
 
     def arrived_of(self, groups: int, at_most: int, handed: int = 0) -> int:
-        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out. `handed`: how many
-        of the group the transaction has handed out; each turn passes over these, so in a long group there are few turns.
-        """
+        """The number of arrivals of each group that a turn judges. `handed`: how many the transaction has handed out of the group."""
         most = self.together if handed >= self.arrived else max(self.arrived, min(at_most, self.together // 2))
         return min(most, max(self.together // max(groups, 1), self.each))
 
@@ -69,10 +65,7 @@ class TurnReading:
         in_hand: Sequence[int] = (),
         forced: Sequence[int | None] | None = None,
     ) -> TurnStart:
-        """Read a turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages or
-        all. `forced`: for each group of a gate the number up to which places are closed by force. Messages that were committed after a
-        message that waits to be routed are left out; True if a message waits.
-        """
+        """Read a turn of locked groups; True: a message waits to be routed. `forced`: by group, up to where places are closed by force."""
         queued = ALL if everything else queue.looked_at(at_most)
         portion = portion_of(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
         if none_arrived:
@@ -90,9 +83,7 @@ class TurnReading:
         return begun if forced is not None else self.with_gate(queue, locked, begun, at_most)
 
     def with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
-        """Return the turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over,
-        so that messages of the places of the hole leave in their places; any other turn unchanged.
-        """
+        """Return the turn of an origin queue as far as its gate allows, or of a gate with a due hole; others unchanged."""
         if queue.gate_id is not None:
             named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
             bounds = self._transaction.value("gate_bounds", **named, open_at_most=queue.open_at_most)
@@ -124,9 +115,7 @@ class TurnReading:
 def portion_of(
     queue: BoxQueue, groups: int, at_most: int, *, handed: int = 0, all_arrived: bool = False, all_held: bool = False
 ) -> dict[str, int]:
-    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read. `handed`: see
-    `Portion`.
-    """
+    """The number of messages that a turn reads, by its groups; all arrivals where a round is a call. `handed`: see `Portion`."""
     calls = any(isinstance(policy, BestEffort) and policy.window is None for policy in queue.declared.all_policies())
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most, handed),

@@ -33,9 +33,7 @@ class HandedMessages:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group. `arrived`: the number of judged arrivals.
-    `more`: whether a group has messages for another turn at once. `conflicts`: of each group the entry of the first message that conflicts.
-    """
+    """What a turn does: the parameters of ``decide``, and what is handed out. `more`: there are messages for another turn at once."""
 
     changes: dict[str, Any]
     handed: list[HandedMessages]
@@ -79,10 +77,7 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The effect of an operator's action on a group: all decisions, and its state before and after. `next`: its next number before the
-    action. `more`: whether a long run has begun to leave, and goes on in the next turns. `due`: events before the action; `caused`: events
-    that the action caused.
-    """
+    """What an action does to a group. `next`: its number before. `more`: a long run goes on. `due`, `caused`: events before, and by it."""
 
     judged: TurnResult
     before: GroupState
@@ -97,9 +92,7 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class ActedGroup:
-    """The effect of an action on one of several groups: its state before and after, and what was released and set aside. `more`: whether a
-    long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
-    """
+    """What an action does to one of several groups. `more`: a long run goes on in the next turns. `caused`: the action's events."""
 
     before: GroupState
     after: GroupState

@@ -103,9 +103,7 @@ class Turns:
     def judge(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Mapping[str, Sequence[int]] | None = None
     ) -> TurnResult:
-        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set. `put_back`: by group the
-        numbers of messages that were taken out and have come back.
-        """
+        """Judge locked groups of one policy; hand out at most `limit` of each, or a set. `put_back`: numbers that come back, by group."""
         at_most = queue.at_most(limit)
         turn, _ = self._reading.read(queue, locked, at_most)
         if turn.is_short():
@@ -223,7 +221,6 @@ class Turns:
         )
 
     def _record(self, queue: BoxQueue, rows: Sequence[tuple[str, int | None, EventRow]]) -> None:
-        """Record events in one statement, or in none."""
         if rows:
             self._transaction.do(
                 "record_events",
@@ -250,9 +247,7 @@ class Turns:
         entry_id: int | None = None,
         in_hand: Sequence[int] = (),
     ) -> ActionResult:
-        """Perform an operator's action on one locked group, after judging it; nothing is handed out. The events that it causes are left to
-        the caller to `record`.
-        """
+        """Perform an action on a locked group, after judging it; nothing is handed out. The caller `record`s what it causes."""
         reads = partial(
             self._reading.read,
             queue,
@@ -282,9 +277,7 @@ class Turns:
         all_held: bool = False,
         noticed: Sequence[EventKind] = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED),
     ) -> dict[str, ActedGroup | ActionRefused]:
-        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out. The events that it causes
-        are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the number of groups.
-        """
+        """As `act`, on some locked groups, in as many statements as for one; the caller `record`s, or `record_caused`."""
         done: dict[str, ActedGroup | ActionRefused] = {}
         for locked_part in locked.by_policy(queue) if locked.keys else ():
             policy = queue.declared.policy_of(locked_part.keys[0])
@@ -381,10 +374,7 @@ class Turns:
     def take_unordered(
         self, queue: BoxQueue, limit: int, definitions: Definitions, *, wary: bool = False, only: int | None = None
     ) -> tuple[Delivery | None, int]:
-        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`. With a gate, of one group
-        as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over messages whose last transaction was
-        rolled back. `only`: the entry of the one message.
-        """
+        """Hand out the next messages without order, each by itself; with a gate of one group. `wary`: pass over rolled back ones."""
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
             "wary": wary, "of_entry": only,

@@ -71,5 +71,4 @@ class BoxIdentity:
 
 
 def identity_of_box(statements: Statements) -> BoxIdentity | None:
-    """Read the identity of a box; None if it has none yet."""
     return statements.maybe("identity_shown", BoxIdentity)

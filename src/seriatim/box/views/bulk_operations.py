@@ -115,7 +115,6 @@ class BulkGroupFilter(Listing):
 
 
 def bulk_operations_of(transaction: Transaction, chosen: BulkFilter, bulk_id: int | None = None) -> list[BulkOperation]:
-    """List operations, newest first."""
     return transaction.rows("bulk_operations", BulkOperation, **chosen.parameters(), bulk_id=bulk_id)
 
 

@@ -26,9 +26,7 @@ class TimesAhead:
 
 
 def ahead_s(transaction: Transaction) -> float:
-    """Return the seconds by which this machine's clock is surely ahead of the database's; negative: behind it. The database's answer is
-    from some moment of the round trip: that much isn't counted.
-    """
+    """Return the seconds by which this machine's clock surely is ahead of the database's, without the round trip; below 0: behind."""
     before = time.time()
     there = transaction.value("clock").timestamp()
     after = time.time()

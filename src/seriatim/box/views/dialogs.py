@@ -102,7 +102,6 @@ class DialogFilter(Listing):
 
 
 def dialogs_of(transaction: Transaction, chosen: DialogFilter) -> list[DialogView]:
-    """The sides of dialogs, oldest first."""
     return [DialogView(*row) for row in transaction.rows("dialogs", **chosen.parameters())]
 
 
@@ -120,5 +119,5 @@ def clean_up(access: Access, *, state: str, older_than: float | str, dry_run: bo
             with access.transaction() as transaction:
                 verbs = Dialogs(transaction)
                 for view in views[begin : begin + _BATCH]:
-                    verbs.end(view.handle, None, cleanup=True, in_hand=())
+                    verbs.end(view.handle, cleanup=True)
     return views

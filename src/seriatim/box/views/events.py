@@ -116,7 +116,6 @@ class KindCount:
 
 
 def events_of(transaction: Transaction, chosen: EventFilter) -> list[EventView]:
-    """List events, newest first."""
     return transaction.rows("events", EventView, **chosen.parameters())
 
 
@@ -151,7 +150,6 @@ def with_open_holes(transaction: Transaction, chosen: EventFilter) -> list[Event
 
 
 def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:
-    """List the newest events of a group, newest first."""
     return transaction.rows("events_of_group", EventView, queue_id=queue_id, group_key=group, limit=limit)
 
 
@@ -175,7 +173,6 @@ def read_events(
 def skips_of(
     transaction: Transaction, queue: BoxQueue, group: str, numbers: Collection[int]
 ) -> Mapping[int, EventView]:
-    """Return the newest skip of each of these numbers that is on record."""
     if not numbers:
         return {}
     parameters = {

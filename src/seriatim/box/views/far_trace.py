@@ -50,9 +50,7 @@ class _Told(NamedTuple):
 
 
 def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space: str | None) -> list[Step]:
-    """Return the steps of a trace, and those behind links whose addresses this box has. The other box has to have granted it. Where it
-    hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
-    """
+    """Return the steps of a trace, with those of at most ten boxes behind links that grant it, each asked for a few seconds."""
     if not trace.may_have_left:
         return trace.steps
     with access.transaction() as transaction:

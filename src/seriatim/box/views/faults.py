@@ -84,7 +84,6 @@ class KeptFaults:
 
 
 def faults_of(transaction: Transaction, chosen: FaultFilter) -> list[FaultView]:
-    """List faults, newest first."""
     return transaction.rows("faults", FaultView, **chosen.parameters(), fault_id=None)
 
 

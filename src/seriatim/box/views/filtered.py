@@ -19,10 +19,7 @@ _Rows = TypeVar("_Rows")
 def filtered(
     listing: Callable[_Given, _Chosen], about: str = "", *, without: Collection[str] = (), **defaults: Any
 ) -> Callable[[Callable[[_Of, _Chosen], _Rows]], Callable[Concatenate[_Of, _Given], _Rows]]:
-    """Make a function with the fields of a list as its parameters from one that takes a `Listing`. `listing`: the list: a subclass of
-    `Listing`. `about`: what the function's first parameter is; empty: it is a method. `without`: the fields that the function doesn't take.
-    `defaults`: defaults of fields that differ from those of the list.
-    """
+    """A function with the fields of `listing` as parameters, from one that takes it. `about`: its first parameter; empty: a method."""
 
     def made(read: Callable[[_Of, _Chosen], _Rows]) -> Callable[Concatenate[_Of, _Given], _Rows]:
         @wraps(read)

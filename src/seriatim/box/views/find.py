@@ -92,7 +92,6 @@ class SearchResult:
 
     @property
     def is_anything(self) -> bool:
-        """Whether anything was found."""
         return bool(self.groups or self.messages or self.faults or self.published)
 
 
@@ -148,7 +147,7 @@ def similar_to(transaction: Transaction, chosen: FindFilter) -> tuple[Similar, .
     property. It is read by indexes, and so no more than that.
     """
     text, limit = chosen.text, chosen.limit
-    variants = _variants(text)
+    variants = list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
     groups: dict[tuple[str, str], Similar] = {}
     for variant in variants:
         pattern = variant if re.search(r"[*?]", variant) else f"{variant}*"
@@ -164,11 +163,6 @@ def similar_to(transaction: Transaction, chosen: FindFilter) -> tuple[Similar, .
         **chosen.parameters() | {"newest": min(chosen.newest or _NEWEST, _NEWEST)},
     )  # fmt: skip
     return (*(groups[variant] for variant in sorted(groups)[:limit]), *rows)
-
-
-def _variants(text: str) -> list[str]:
-    """Return the spellings of a text: unchanged, in small letters, in capitals, and with one capital at its beginning."""
-    return list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
 
 
 def _keys(definitions: Definitions, text: str) -> Sequence[str]:

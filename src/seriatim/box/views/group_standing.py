@@ -15,7 +15,7 @@ from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.connections import FORGOTTEN_S
 from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
-from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
+from seriatim.box.views.open_places import OpenPlace, first_open_place
 from seriatim.box.views.operations_done import LogFilter, Logged, logged
 from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.groups.states import GroupState
@@ -23,8 +23,6 @@ from seriatim.kernel.groups.verbs import Action, helping
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted, numbers_text
 from seriatim.pipeline.text.moment import local
-
-__all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
 _ELSEWHERE = frozenset({Action.REQUEUE})
@@ -145,9 +143,12 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         heads = [one if one.sequence is None else replace(one, given=one.sequence % modulus) for one in heads]
     blocks = _blocking(view, heads)
     closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
+    anew = "" if view.restart is None else f"; {view.restart}"
     off = "" if found.enabled else f"; and the queue is off: {command('queue', 'on', queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
-    place = first_open_place(transaction, found.queue_id, view, lambda *where: _first_command(transaction, *where))
+    place = first_open_place(
+        transaction, found.queue_id, view, lambda *where: next(iter(standing_of(transaction, *where).commands), None)
+    )
     has_next = isinstance(found.declared.policy_of(group), Standard)
     others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET, Action.RESTART}
     if found.origin_id is not None:
@@ -162,7 +163,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     helps = tuple(action for action in helping if action in allowed)
     return Standing(
         view,
-        _why(transaction, found, view, following, place) + closing + _anew(view) + off,
+        _why(transaction, found, view, following, place) + closing + anew + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
@@ -174,11 +175,6 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
         place,
     )
-
-
-def _first_command(transaction: Transaction, queue: str, group: str) -> str | None:
-    """Return the best command that lets a group continue."""
-    return next(iter(standing_of(transaction, queue, group).commands), None)
 
 
 def _commands(view: GroupView, helps: Sequence[Action], place: OpenPlace | None) -> Iterator[str]:
@@ -229,10 +225,6 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     if view.state is GroupState.SUSPENDED and view.suspended_by is None:
         return next((head for head in heads if head.status == "held" and head.late), None)
     return None
-
-
-def _anew(view: GroupView) -> str:
-    return "" if view.restart is None else f"; {view.restart}"
 
 
 def _why(

@@ -22,9 +22,7 @@ class Problem:
 
 
 def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
-    """The violations of the law of the spool, with a limit for each kind; empty if all is well. Every reference has its message and every
-    message its ticket; a message that nothing refers to is noted for the clean-up. Reads all of it, in one statement and without locks.
-    """
+    """The violations of the law of the spool, a limit of each kind; reads all of it, in one statement and without locks."""
     return transaction.rows("audit_references", Problem, most=most)
 
 

@@ -305,7 +305,6 @@ class Listing:
 
 
 def filters_of(listing: Any) -> Mapping[str, Filter]:
-    """The filters of a list, by the names of their fields."""
     return {one.name: one.metadata["filter"] for one in fields(listing) if "filter" in one.metadata}
 
 
@@ -323,7 +322,6 @@ def text(what: str, *, noun: str = "text", **more: str) -> Any:
 
 
 def group(what: str, **more: str) -> Any:
-    """The filter by a group's key."""
     return text(what, noun="a group's key", **more)
 
 
@@ -451,9 +449,7 @@ _Place = TypeVar("_Place")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[_Row, _Place]):
-    """A page of a list. `following`: the place after which the next page begins; None: there are no more rows. `read`: how many rows were
-    read at least, where few fit.
-    """
+    """A page of a list. `following`: where the next page begins; None: nowhere. `read`: how many rows were read at least."""
 
     rows: list[_Row]
     following: _Place | None

@@ -123,7 +123,6 @@ class PlaceFilter(Listing):
 
 
 def places_of(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
-    """List messages with their places, oldest first."""
     return transaction.rows("places", Placed, **chosen.parameters())
 
 

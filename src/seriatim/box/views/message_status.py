@@ -106,7 +106,6 @@ def status_of(
 
 
 def _found(rows: Sequence[Any], message_id: str) -> Any | None:
-    """The row about the message; None: there is none."""
     check_one_space(message_id, {row.id_space for row in rows})
     return next(iter(rows), None)
 

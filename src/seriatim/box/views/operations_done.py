@@ -83,5 +83,4 @@ class LogFilter(Listing):
 
 
 def logged(transaction: Transaction, chosen: LogFilter) -> list[Logged]:
-    """List entries, newest first."""
     return transaction.rows("operator_log", Logged, **chosen.parameters())

@@ -36,8 +36,7 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     bound = definitions.queue(queue)
     keyed = bound.has_groups or bound.numbers
-    parameters = {"queue_id": bound.queue_id, "group": group, "limit": limit}
-    rows: Sequence[Any] = transaction.rows("peek", **parameters)
+    rows: Sequence[Any] = transaction.rows("peek", queue_id=bound.queue_id, group=group, limit=limit)
     rows = with_edits(transaction, bound, [row.entry_id for row in rows], rows)
     parts = parts_of(transaction, bound, [row.entry_id for row in rows if row.parts])
     return [

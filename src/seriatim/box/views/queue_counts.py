@@ -72,7 +72,6 @@ class QueueCounts:
 
 
 def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueCounts]:
-    """The counts of all queues by name, or of one queue."""
     idle = {work.queue for work in ready_work(transaction).values() if work.is_left_alone(0)}
     counts = transaction.rows("queue_counts", QueueCounts, queue=queue)
     return [replace(count, is_idle=count.queue in idle) for count in counts]

@@ -54,7 +54,6 @@ class ScheduleView:
 
 
 def schedules_of(transaction: Transaction) -> list[ScheduleView]:
-    """The schedules of a box by name."""
     return [_view(**row) for row in transaction.rows("schedule_rows", dict, late=_LATE)]
 
 

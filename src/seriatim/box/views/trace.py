@@ -132,9 +132,7 @@ class _Place(NamedTuple):
 def trace_message(
     transaction: Transaction, message_id: str, id_space: str | None = None, within: int | None = None
 ) -> Trace:
-    """The steps of one message, in order; and those of the messages from which it results, and that result from it. `within`: its results
-    are looked for among so many messages that came after it; None: among all.
-    """
+    """The steps of a message, and of its causes and results. `within`: so many later messages are searched for results; None: all."""
     named: dict[str, object] = {"message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None}
     places = _places(transaction, named)
     check_one_space(message_id, {place.id_space for place in places})
@@ -263,8 +261,7 @@ def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
 def _gone(
     transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView], sent: Sequence[Step]
 ) -> Iterator[Step]:
-    named = {"message_id": message_id, "id_space": id_space}
-    rows = transaction.rows("published_at", **named)
+    rows = transaction.rows("published_at", message_id=message_id, id_space=id_space)
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults and not sent:
         raise NotFound(

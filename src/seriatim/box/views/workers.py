@@ -110,5 +110,4 @@ def workers_of(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerVie
 
 
 def _work(fields: dict[str, Any]) -> WorkView:
-    """Read a work view from JSON."""
     return WorkView(**fields | {"since": datetime.fromisoformat(fields["since"])})

@@ -16,9 +16,7 @@ class ChoreTaken(Exception):
 
 
 def alone(access: Access, chore: str) -> Access:
-    """A box whose transactions each claim a chore: during such a transaction no other process does the chore. The transaction itself holds
-    the claim, so no second connection is needed, which might not be available.
-    """
+    """A box whose transactions each claim a chore, which no other process does meanwhile; no second connection is needed."""
 
     @contextmanager
     def connect() -> Iterator[psycopg.Connection]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from types import TracebackType
-from typing import Self
 
 import psycopg
 
@@ -68,9 +67,6 @@ class LeasedSession(Session):
     def _is_lent(self) -> bool:
         """Always: the session is made for a handler."""
         return True
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

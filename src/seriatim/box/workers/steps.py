@@ -138,7 +138,6 @@ class Steps:
             self._connection.execute(_CHECK, prepare=False)
 
     def finish(self) -> None:
-        """Finish the turn, after the last step."""
         self._end(None)
 
     def give_up(self, error: BaseException) -> None:

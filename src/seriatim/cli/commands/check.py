@@ -160,7 +160,7 @@ def _check_port(text: str, dsn: str | None, schema: str, *, json_: bool) -> None
     warnings: list[str] = []
     if dsn is not None or VARIABLE in os.environ or is_here(None):
         with opened(dsn, schema) as box, box.access.transaction() as transaction:
-            warnings = disordered(source, box.access.known.current(transaction))
+            warnings = disordered(source, transaction.definitions())
     promise = source.promise
     if json_:
         found = {

@@ -69,9 +69,7 @@ def _quickly(
     lease: int,
     most: int,
 ) -> Claim | None:
-    """Claim one session without anything to judge, in one statement; None: ask in full. Most claims are so. It is worth its statement: a
-    claim takes one round trip in place of two, and a third of the time.
-    """
+    """Claim one session without anything to judge, in one round trip, a third of the time; None: ask in full."""
     first, last = rows[0], rows[-1]
     steps = {after.number - row.number for row, after in pairwise(rows)}
     if first.session != last.session or len(rows) > most or len(steps) > 1:
@@ -180,7 +178,6 @@ class _Request:
                 self.locked.change(session)
 
     def judged(self, most: int) -> rules.Answers:
-        """Return the kernel's answer to each message."""
         of_rules, sessions = self.locked.rules, self.sessions
         size = len(sessions)
         entries = [self.locked.entry(row.session, row.number) for row in self.rows]

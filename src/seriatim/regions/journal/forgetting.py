@@ -29,9 +29,7 @@ class Forgotten:
 
 
 def others_outbox(statements: JournalStatements, name: str, region: str) -> int | None:
-    """Return the time since which the other region's outbox has nothing older, as it has reported; a region reads this before it looks at
-    its own queues.
-    """
+    """Return since when the other outbox has nothing older, by its report; a region reads it before its own queues."""
     rows = [row for row in statements.rows("read_regions", name=name) if row.region != region]
     return rows[0].outbox_since if len(rows) == 1 else None
 

@@ -9,6 +9,7 @@ from functools import partial, wraps
 from itertools import islice
 from typing import Concatenate, ParamSpec, Self, TypeVar, cast
 
+from seriatim.box.connection.connections import Closing
 from seriatim.box.views.filtered import filtered
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.values.time import micros
@@ -62,9 +63,7 @@ class JournalTransaction:
             )
 
     def passes(self, error: BaseException) -> bool:
-        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed
-        then.
-        """
+        """Whether an error is the database's alone, a collision or a lost connection, so that nobody has failed."""
         return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
@@ -89,10 +88,8 @@ def _call(
     return method
 
 
-class Journal:
-    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one. `open` makes its schema
-    at first use. A name stands for a pair of regions: one journal can serve several.
-    """
+class Journal(Closing):
+    """The journal of two regions; a name stands for a pair of them. Threads share it; each call is a transaction, or part of one."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -135,12 +132,6 @@ class Journal:
 
     def close(self) -> None:
         self._connections.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Journal({self._connections.place!r})"
@@ -192,9 +183,7 @@ class Journal:
         )
 
     def tell(self, name: str, queue: str, region: str, messages: Sequence[WantedMessage]) -> list[ClaimAnswer]:
-        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed. A hole
-        whose time has run out is skipped by it.
-        """
+        """Tell which messages a region can't hand out, as numbers before them are missing. An old hole is skipped by it."""
         return self._again(lambda one: claims.claim(one, name, queue, region, messages, lease=1, most=0))
 
     renew = _call(claims.renew)
@@ -269,9 +258,7 @@ class Journal:
     note = _call(operators.write_log)
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
-        """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
-        `Regions.recover` asks the boxes.
-        """
+        """After a restore: end all claims, begin a new incarnation, take over what is over. `Regions.recover` asks the boxes."""
         done = self.begin_recovery(name, actor=actor, reason=reason)
         raised = sum(
             self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in sessions.items()})

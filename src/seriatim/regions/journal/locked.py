@@ -6,9 +6,10 @@ reads, and one that writes. Statements that only compare and change a row (a com
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from psycopg import errors
@@ -87,8 +88,6 @@ class Entry:
 
 @dataclass(slots=True)
 class LockedSessions:
-    """Sessions of one queue, under their locks."""
-
     statements: JournalStatements
     name: str
     queue: str
@@ -149,30 +148,14 @@ class LockedSessions:
 
     def write(self, *, ends: bool = False) -> None:
         """Write all changes, in one round trip; with `ends` the transaction commits in it."""
-        parameters = []
         place = {"name": self.name, "queue": self.queue}
-        if rows := [self._changed[key] for key in sorted(self._changed)]:
-            columns = {
-                "sessions": [session.session for session in rows], "done": [session.done_through for session in rows],
-                "sent": [session.sent_through for session in rows], "states": [int(session.state) for session in rows],
-                "versions": [session.version for session in rows], "claims": [session.claim for session in rows],
-                "regions": [session.region for session in rows], "leases": [session.lease_until for session in rows],
-                "holes": [session.hole_since for session in rows],
-                "hole_throughs": [session.hole_through for session in rows],
-                "forgotten": [session.forgotten_before for session in rows],
-                "take_overs": [session.take_overs for session in rows], "conflicts": [session.conflicts for session in rows],
-                "used": [session.used_at for session in rows],
-            }  # fmt: skip
-            parameters.append(("write_sessions", place | columns))
-        if noted := [self._noted[key] for key in sorted(self._noted)]:
-            columns = {
-                "sessions": [entry.session for entry in noted], "numbers": [entry.number for entry in noted],
-                "first": [entry.first_number for entry in noted], "states": [int(entry.state) for entry in noted],
-                "ids": [entry.message_id for entry in noted], "digests": [entry.digest for entry in noted],
-                "attempts": [entry.attempts for entry in noted], "due": [entry.due_at for entry in noted],
-                "reservations": [entry.reservation for entry in noted], "faults": [entry.fault for entry in noted],
-            }  # fmt: skip
-            parameters.append(("write_entries", place | columns))
+        parameters = []
+        if self._changed:
+            rows = [self._changed[key] for key in sorted(self._changed)]
+            parameters.append(("write_sessions", place | _columns(rows)))
+        if self._noted:
+            noted = [self._noted[key] for key in sorted(self._noted)]
+            parameters.append(("write_entries", place | _columns(noted)))
         if parameters:
             self.statements.several(*parameters, ends=ends)
 
@@ -181,9 +164,7 @@ def lock(
     statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], numbers_asked: Iterable[tuple[str, int]] = (), *,
     opens: bool = False, passes_over: bool = False,
 ) -> LockedSessions:  # fmt: skip
-    """Lock sessions, and read them. `opens`: unknown ones, too. If all sessions below a key are over, such a session is refused, or left
-    out (`passes_over`).
-    """
+    """Lock sessions, and read them. `opens`: unknown ones, too; those that are over are refused, or left out (`passes_over`)."""
     keys, numbers = sorted(set(sessions)), list(numbers_asked)
     place = {"name": name, "queue": queue}
     of_numbers = {"asked": [session for session, _ in numbers], "numbers": [number for _, number in numbers]}
@@ -222,6 +203,10 @@ def _check_missing(rules: Rules, queue: str, missing: Iterable[str], *, passes_o
                 where=f"queue {queue!r}, session {shown(session, 80)}",
                 remedy="send it under the key of another session",
             )
+
+
+def _columns(rows: Sequence[Session | Entry]) -> dict[str, list[Any]]:
+    return {one.name: [getattr(row, one.name) for row in rows] for one in fields(rows[0])}
 
 
 def ints(values: Iterable[int]) -> Ints:

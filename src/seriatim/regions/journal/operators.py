@@ -159,20 +159,14 @@ def _check(session: Session, action: Action, now: int) -> None:
     if state in ALLOWED[action]:
         return
     allowed = ", ".join(action.name.lower() for action in Action if state in ALLOWED[action])
-    raise ActionRefused(
-        f"cannot {action.name.lower()} a session that is {state.name.lower()} (allowed: {allowed})",
-        where=f"session {session.session!r}",
-    )
+    raise _refused(session, f"cannot {action.name.lower()} a session that is {state.name.lower()} (allowed: {allowed})")
 
 
 def _missing_through(session: Session) -> int:
     """The last of the numbers that no region has."""
     if session.hole_since is None or session.hole_through is None:
-        raise ActionRefused(
-            "no region has told that a number is missing",
-            where=f"session {session.session!r}",
-            remedy="name the last number that is skipped: --through NUMBER",
-        )
+        remedy = "name the last number that is skipped: --through NUMBER"
+        raise _refused(session, "no region has told that a number is missing", remedy)
     return session.hole_through
 
 
@@ -217,11 +211,8 @@ def _retry(locked: LockedSessions, session: Session) -> str:
     number = locked.next_number(session)
     entry = locked.entries.get(session.session, {}).get(number)
     if entry is None or entry.state not in (EntryState.FAILED, EntryState.PENDING):
-        raise ActionRefused(
-            f"cannot retry {number}: it has not failed",
-            where=f"session {session.session!r}",
-            remedy="resume a session that was suspended; skip a number that is missing",
-        )
+        remedy = "resume a session that was suspended; skip a number that is missing"
+        raise _refused(session, f"cannot retry {number}: it has not failed", remedy)
     locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
     session.stop(SessionState.IDLE)
     return f"{number} is tried again at once"
@@ -231,10 +222,10 @@ def _resume(locked: LockedSessions, session: Session) -> str:
     number = locked.next_number(session)
     entry = locked.entries.get(session.session, {}).get(number)
     if entry is not None and entry.state == EntryState.FAILED:
-        raise ActionRefused(
-            f"cannot resume the session: its message {number} has failed",
-            where=f"session {session.session!r}",
-            remedy="retry it, or skip it",
-        )
+        raise _refused(session, f"cannot resume the session: its message {number} has failed", "retry it, or skip it")
     session.stop(SessionState.IDLE)
     return "its messages are handed out again"
+
+
+def _refused(session: Session, what: str, remedy: str = "") -> ActionRefused:
+    return ActionRefused(what, where=f"session {session.session!r}", remedy=remedy)

@@ -1,9 +1,8 @@
 """Pipelines that run once in each region: which run delivers, what is delivered, and the tables that get it in the same transaction.
 
 The lease of a pipeline is a claim with a random id and a version, like that of a session. A delivery ends with one message to the server,
-with
-the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops after
-it holds no locks.
+with the rows, the numbers, the check of the lease and the commit: a holder that stops before it has changed nothing, and one that stops
+after it holds no locks.
 """
 
 from __future__ import annotations
@@ -107,10 +106,6 @@ class OutputTable:
     #: Its columns that are written, with their types in PostgreSQL.
     columns: Mapping[str, str]
 
-    @property
-    def _identifier(self) -> sql.Identifier:
-        return sql.Identifier(*self.name.split("."))
-
     def insertion(self, names: Sequence[str]) -> sql.Composed:
         """Return the statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns."""
         for name in names:
@@ -124,7 +119,7 @@ class OutputTable:
         ]
         comma = sql.SQL(", ")
         return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM unnest({}) AS new ({})").format(
-            self._identifier, comma.join(map(sql.Identifier, names)), comma.join(places), comma.join(arrays),
+            sql.Identifier(*self.name.split(".")), comma.join(map(sql.Identifier, names)), comma.join(places), comma.join(arrays),
             comma.join(places),
         )  # fmt: skip
 

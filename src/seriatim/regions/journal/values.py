@@ -149,8 +149,6 @@ class VoteAnswer:
 class Holder:
     message_id: str | None
     is_over: bool
-    #: Whether a sender has reserved it, and may still confirm it.
-    is_reserved: bool
     #: Whether it has no message for good: it was skipped, barred, or its reservation has ended.
     is_void: bool
 

@@ -57,9 +57,7 @@ def bar(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], *, age: float,
     counted: Mapping[str, int] | None = None,
 ) -> list[Vote]:  # fmt: skip
-    """Bar messages from their numbers, so that a refused sender may give them others: an unknown number is void from then on. Only for
-    numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
-    """
+    """Bar messages from numbers that one box has voted for and the other has refused: unknown numbers are void from then on."""
     if not messages:
         return []
     is_stale = _is_stale(statements, name, counted)
@@ -114,7 +112,7 @@ def holders_of(
         # Like `confirm`: a reservation is void after its time, even before that is written.
         waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
         is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
-        holders.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
+        holders.append(Holder(None if entry is None else entry.message_id, is_over, is_void))
     return holders
 
 
@@ -189,9 +187,7 @@ def fence(statements: JournalStatements, name: str, region: str, incarnation: in
 
 
 def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int] | None) -> bool:
-    """Return whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction
-    ends.
-    """
+    """Return whether a call counts the vote of a box that was restored since; until it ends no such box learns the numbers."""
     if not counted:
         return False
     fences = {row.region: row.incarnation for row in statements.rows("hold_regions", name=name)}

@@ -166,7 +166,7 @@ class ReceivePort:
             [] if self._source.promise.is_once else ["messages without an id come in at least once, all others once"]
         )
         with self._box.access.transaction() as transaction:
-            definitions = self._box.access.known.current(transaction)
+            definitions = transaction.definitions()
         return found + disordered(self._source, definitions)
 
     def _round(self) -> None:
@@ -288,7 +288,7 @@ class ReceivePort:
             transaction = tx.transaction
             senders = list(dict.fromkeys(one.sender for one in portion if one.sender is not None))
             seen = set(transaction.value("claim_sender_ids", ids=senders)) if senders else set[str]()
-            definitions = self._box.access.known.current(transaction)
+            definitions = transaction.definitions()
             messages = []
             for one in portion:
                 message = one.message
@@ -353,7 +353,7 @@ class ReceivePort:
         """Whether a message fits; it isn't published."""
         try:
             with own_session(self._box) as tx:
-                definitions = self._box.access.known.current(tx.transaction)
+                definitions = tx.transaction.definitions()
                 tx.publish(self._fitting(probe, definitions), wait=0, unrouted="keep")
                 tx.connection.rollback()
         except QueueFull:

@@ -47,7 +47,7 @@ class Holes:
 
     def _waiting(self) -> list[WaitingCopy]:
         with self.box.access.transaction() as transaction:
-            queue = transaction.access.known.current(transaction).queue(self.queue)
+            queue = transaction.definitions().queue(self.queue)
             return behind_holes(transaction, queue, self._after, _PORTION)
 
     def _raise(self, waiting: list[WaitingCopy]) -> int:
@@ -66,5 +66,5 @@ class Holes:
         if not throughs:
             return 0
         with self.box.access.transaction() as transaction:
-            queue = transaction.access.known.current(transaction).queue(self.queue)
+            queue = transaction.definitions().queue(self.queue)
             return raise_next(transaction, queue, throughs)

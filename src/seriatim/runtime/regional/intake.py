@@ -134,7 +134,7 @@ class Intake:
         if not ends:
             return
         with self.box.access.transaction() as transaction:
-            queue = transaction.access.known.current(transaction).queue(self.queue)
+            queue = transaction.definitions().queue(self.queue)
             end(transaction, queue, ends)
 
     def set_aside(self, of: CopyEnd, reason: str, worker: str, what: Fault | None = None) -> None:

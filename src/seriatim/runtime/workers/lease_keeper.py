@@ -66,7 +66,7 @@ class LeaseKeeper(threading.Thread):
                     due = time.monotonic() + self._heartbeat_s
                     self._renew()
                 with self._box.access.transaction() as transaction:
-                    queue = transaction.access.known.current(transaction).queue(self._queue)
+                    queue = transaction.definitions().queue(self._queue)
                     reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             except SeriatimError as error:
                 if self._ended.is_set():

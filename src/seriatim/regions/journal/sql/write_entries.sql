@@ -6,8 +6,8 @@ SELECT
     %(name)s, %(queue)s, new.session, new.number, new.first_number, new.state, new.message_id, new.digest, new.attempts,
     new.due_at, new.reservation, new.fault, {STATEMENT_US}
 FROM unnest(
-    %(sessions)s::text[], %(numbers)s::bigint[], %(first)s::bigint[], %(states)s::smallint[], %(ids)s::text[],
-    %(digests)b::bytea[], %(attempts)s::integer[], %(due)s::bigint[], %(reservations)s::text[], %(faults)s::text[]
+    %(session)s::text[], %(number)s::bigint[], %(first_number)s::bigint[], %(state)s::smallint[], %(message_id)s::text[],
+    %(digest)b::bytea[], %(attempts)s::integer[], %(due_at)s::bigint[], %(reservation)s::text[], %(fault)s::text[]
 ) AS new (session, number, first_number, state, message_id, digest, attempts, due_at, reservation, fault)
 ON CONFLICT (name, queue, session, number) DO UPDATE SET
     first_number = excluded.first_number, state = excluded.state, message_id = excluded.message_id,

@@ -7,9 +7,9 @@ SELECT
     %(name)s, %(queue)s, new.session, new.done_through, new.sent_through, new.state, new.version, new.claim, new.region,
     new.lease_until, new.hole_since, new.hole_through, new.forgotten_before, new.take_overs, new.conflicts, new.used_at
 FROM unnest(
-    %(sessions)s::text[], %(done)s::bigint[], %(sent)s::bigint[], %(states)s::smallint[], %(versions)s::bigint[],
-    %(claims)s::text[], %(regions)s::text[], %(leases)s::bigint[], %(holes)s::bigint[], %(hole_throughs)s::bigint[],
-    %(forgotten)s::bigint[], %(take_overs)s::bigint[], %(conflicts)s::bigint[], %(used)s::bigint[]
+    %(session)s::text[], %(done_through)s::bigint[], %(sent_through)s::bigint[], %(state)s::smallint[], %(version)s::bigint[],
+    %(claim)s::text[], %(region)s::text[], %(lease_until)s::bigint[], %(hole_since)s::bigint[], %(hole_through)s::bigint[],
+    %(forgotten_before)s::bigint[], %(take_overs)s::bigint[], %(conflicts)s::bigint[], %(used_at)s::bigint[]
 ) AS new (
     session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, hole_through,
     forgotten_before, take_overs, conflicts, used_at
