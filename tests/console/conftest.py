@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 import seriatim as sq
+from seriatim.console import live
 from seriatim.console.app import create_app
 from seriatim.console.who import everybody
 from seriatim.operations import groups
@@ -36,6 +37,14 @@ def fill(box):
 
 
 filled = box_with(fill)
+
+
+@pytest.fixture(autouse=True)
+def _looks_are_waited_for(monkeypatch):
+    """A page shows what there is, and not what there was a quarter of a second ago, however busy the machine is."""
+    monkeypatch.setattr(live, "_FIRST_S", 120.0)
+    monkeypatch.setattr(live, "_STANDING_S", 120.0)
+    monkeypatch.setattr(live.Look.__init__, "__defaults__", (120.0,))
 
 
 class Client:

@@ -134,6 +134,7 @@ def test_a_search_that_finds_nothing_says_what_is_searched(client):
 def test_a_slow_count_is_shown_with_its_age_and_not_repeated_at_once(filled, monkeypatch):
     looks = Looks(filled)
     monkeypatch.setattr("seriatim.console.live._QUICK_S", 0.0)
+    monkeypatch.setattr("seriatim.console.live._SHARE", 1_000_000)
     first = looks.counted()
     assert [one.queue for one in first.rows] == [one.queue for one in queues.queues(filled)]
     publish(filled, 77, group="new")
@@ -154,7 +155,8 @@ def test_what_was_done_in_the_console_is_counted_at_once(filled, monkeypatch):
     assert client.get("/.json").json()[0]["stopped"] == before - 1
 
 
-def test_a_page_does_not_wait_for_a_count_that_takes_long(filled):
+def test_a_page_does_not_wait_for_a_count_that_takes_long(filled, monkeypatch):
+    monkeypatch.setattr("seriatim.console.live._FIRST_S", 0.5)
     client = Client(filled)
     with filled.session() as tx:  # nobody may read a table that is being changed
         tx.connection.execute(f"LOCK TABLE {filled.schema}.entries IN ACCESS EXCLUSIVE MODE")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from seriatim.console.pages import pages
@@ -56,11 +58,13 @@ def test_what_the_role_may_not_do_is_refused_by_the_database(seeing, box):
 
 
 def test_a_statement_that_takes_too_long_and_a_box_that_is_away_are_told_of(filled):
-    with open_to_look(filled.dsn, schema=filled.schema, statement_s=0.2) as looking:
+    with open_to_look(filled.dsn, schema=filled.schema, statement_s=1.0) as looking:
         client = Client(looking)
         with filled.session() as tx:  # nobody may read a table that is being changed
             tx.connection.execute(f"LOCK TABLE {filled.schema}.faults IN ACCESS EXCLUSIVE MODE")
             answer = client.get("/faults")
             assert answer.status_code == 503, answer.text
             tx.connection.rollback()
-        assert client.get("/faults").status_code == 200
+        until = time.monotonic() + 120
+        while client.get("/faults").status_code != 200:  # a statement may take a second on a busy machine, too
+            assert time.monotonic() < until

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import socket
+import threading
+import time
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
 import seriatim as sq
+from seriatim import network
 from seriatim.endpoints import HttpPort
 from tests.endpoints.handed import hand, message
 from tests.endpoints.peer import Peer, behaving
@@ -62,6 +66,7 @@ def redirect_that_goes_on(peer: Peer) -> None:
 
 
 def silence(peer: Peer) -> None:
+    peer.request()
     peer.wait()
 
 
@@ -69,6 +74,21 @@ def slow_reader(peer: Peer) -> None:
     peer.sip(64, OFTEN_S)
 
 
+@pytest.fixture
+def _from_the_request_on(monkeypatch):
+    """No time passes until the peer has got the request: it is the answer that takes too long, however busy the machine is."""
+    began, reached, request = time.monotonic(), threading.Event(), Peer.request
+
+    def noted(peer: Peer) -> None:
+        request(peer)
+        reached.set()
+
+    monkeypatch.setattr(Peer, "request", noted)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() if reached.is_set() else began)
+    monkeypatch.setattr(network, "time", clock)
+
+
+@pytest.mark.usefixtures("_from_the_request_on")
 @pytest.mark.parametrize(
     "behave",
     [

@@ -164,7 +164,7 @@ def test_nobody_listens(box):
         place = f"http://127.0.0.1:{taken.getsockname()[1]}"
         define(box)
         publish(box, 1)
-        with closing(HttpPort(place.replace("//", "//user:hush@") + "/x", timeout=5)) as port:
+        with closing(HttpPort(place.replace("//", "//user:hush@") + "/x", timeout=120)) as port:
             work(box, port, done=lambda: faults(box))
     (fault,) = faults(box)
     assert (fault.kind, fault.error) == ("transient", f"{place}: ConnectError at {place}")

@@ -119,7 +119,7 @@ def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
         crew("slow_first", "--turn-limit", "3s")
     publish(box, 1, 2, customer="slow")
     until(lambda: began(box))
-    (pid,) = began(box)
+    pid = began(box)[0]
     os.kill(pid, signal.SIGSTOP)
     try:
         until(lambda: not left(box))  # the handler sleeps for longer

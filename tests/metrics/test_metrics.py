@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import seriatim as sq
 from seriatim.box.measures import MEASURES, Measure
+from seriatim.metrics import box_reading
 from seriatim.metrics.box_reading import BoxReading
 from seriatim.metrics.catalogue import BOX, METRICS, RUN, MetricKind
 from seriatim.metrics.collector import Collector
@@ -160,7 +161,8 @@ def test_a_box_that_is_away_is_told_with_what_the_process_knows(box):
     assert "the server is away" in ready.reasons[0]
 
 
-def test_scrapes_share_one_statement(box):
+def test_scrapes_share_one_statement(box, monkeypatch):
+    monkeypatch.setattr(box_reading, "_KEPT_S", 600.0)
     asked = []
 
     def opened():
@@ -174,6 +176,7 @@ def test_scrapes_share_one_statement(box):
     for one in threads:
         one.join()
     assert reading.now().figures is not None
+    reading._audit.join()  # which tells when it is over
     assert reading.now() == reading.now()
     assert len(asked) == 1
 

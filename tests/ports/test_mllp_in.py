@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import threading
-import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -14,6 +14,7 @@ import seriatim as sq
 from seriatim.operations.messages import message as stored
 from seriatim.operations.messages import messages
 from seriatim.operations.ports import ports
+from seriatim.runtime.ports import mllp
 from seriatim.runtime.ports.mllp import MllpSource
 from tests.certificates import Authority
 from tests.databases import box_with
@@ -47,8 +48,28 @@ def listening(box, **options):
         yield until(lambda: source.address)
 
 
+class Clock:
+    """By which a port sees what takes too long. It stands still until it is moved."""
+
+    def __init__(self):
+        self._now = 1_000.0
+
+    def monotonic(self):
+        return self._now
+
+    def move(self, by_s):
+        self._now += by_s
+
+
 @pytest.fixture
-def address(hospital):
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(mllp, "time", found)
+    return found
+
+
+@pytest.fixture
+def address(hospital, clock):
     hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
     with listening(hospital, silent=1.0) as found:
         yield found
@@ -133,7 +154,7 @@ def test_a_body_of_ten_megabytes(hospital, address):
 
 
 @pytest.mark.dear
-def test_a_body_of_a_hundred_megabytes_is_taken_by_a_port_that_may(hospital):
+def test_a_body_of_a_hundred_megabytes_is_taken_by_a_port_that_may(hospital, clock):
     hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
     message = adt("big", more="^" + "x" * 100_000_000)
     with listening(hospital, largest=2 * 100_000_000) as address:
@@ -162,10 +183,11 @@ def test_what_the_type_refuses_is_kept_and_acknowledged(hospital, address):
 
 
 @pytest.mark.parametrize("begun", [b"\x0bMSH|never ends", b"no frame at all", b"\x0bMSH|one\x0bMSH|another"])
-def test_a_sender_that_never_ends_a_frame_blocks_nobody(hospital, address, begun):
+def test_a_sender_that_never_ends_a_frame_blocks_nobody(hospital, address, clock, begun):
     bad = Sender(address)
     bad.socket.sendall(begun)
     assert Sender(address).says(adt("m1")).code == "AA"
+    until(lambda: clock.move(2.0) or select.select([bad.socket], [], [], 0.1)[0])
     assert bad.answer() is None
 
 
@@ -178,7 +200,7 @@ def test_a_frame_without_an_end_that_goes_on_is_refused_at_the_largest_size(hosp
         assert Sender(address).says(adt("m1")).code == "AA"
 
 
-def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital):
+def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital, clock):
     hospital.define(
         sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}),
         sq.Queue("visits", policy=sq.Fifo(), group="patient", max_messages=1),
@@ -186,8 +208,10 @@ def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital):
     with listening(hospital, patience=0.5) as address:
         sender = Sender(address)
         assert sender.says(adt("m1")).code == "AA"
-        assert sender.says(adt("m2")).code == "AR"
+        sender.send(adt("m2"))
         assert "has room for 0" in until(lambda: ports(hospital)[0].problem)
+        clock.move(1.0)
+        assert sender.answer().code == "AR"
         assert len(taken(hospital, "visits")) == 1
         assert sender.says(adt("m2")).code == "AA"
         assert len(taken(hospital, "visits")) == 1
@@ -225,15 +249,15 @@ def test_a_sender_that_does_not_wait_is_answered_in_its_order(hospital, address)
     assert [message.context["source_id"] for message in taken(hospital, "visits")] == [f"m{n}" for n in range(300)]
 
 
-def test_a_sender_whose_packets_never_end_with_a_message_is_not_slow(hospital):
+def test_a_sender_whose_packets_never_end_with_a_message_is_not_slow(hospital, clock):
     hospital.define(sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}))
     with listening(hospital, silent=2.0) as address:
-        sender, number, ends = Sender(address), 0, time.monotonic() + 3.0
+        sender = Sender(address)
         sender.socket.sendall(b"\x0bMSH")
-        while time.monotonic() < ends:
+        for number in range(20):
             sender.socket.sendall(adt(f"m{number}")[3:] + b"\x1c\r\x0bMSH")
             assert sender.answer().control_id == f"m{number}"
-            number += 1
+            clock.move(0.5)
 
 
 def test_a_sender_that_ends_its_half_is_answered(hospital, address):

@@ -106,6 +106,7 @@ def test_a_late_acknowledgement_is_not_taken_for_that_of_the_next_message():
         port = MllpPort(address, timeout=2.0)
         error = hand(port, message(1, adt("m1")))
         assert isinstance(error, sq.Transient)
+        port._timeout = 120.0
         late.set()
         assert sent(port, adt("m1"), adt("m2")) == [None, None]
     assert [number for number, _ in got] == [1, 2, 2]
@@ -161,7 +162,7 @@ def test_over_tls_into_another_box(hospital, tmp_path):
         port = MllpPort(until(lambda: source.address), **own.as_link())
         sq.Worker(hospital, "visits", port, workers=1).run(until_idle=True)
         for wrong in ({"tls": True}, {"authority": Authority(tmp_path, "stranger").certificate}):
-            (error,) = sent(MllpPort(source.address, timeout=5, **wrong), adt("m9"))
+            (error,) = sent(MllpPort(source.address, timeout=120, **wrong), adt("m9"))
             assert isinstance(error, sq.Transient)
             assert "certificate" in str(error)
         port.close()

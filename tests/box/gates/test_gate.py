@@ -14,6 +14,7 @@ from seriatim.operations import dead_letters, events, groups, invariants, messag
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.fed import feed
 from tests.box.shop import rows
+from tests.slow_clock import slow_down
 
 pytestmark = pytest.mark.telling
 
@@ -131,6 +132,7 @@ def moving(databases):
     movable = databases.template("a box with a clock that can be moved", make)
     template = databases.template("gates", define, movable, search_path=SEARCH_PATH)
     with databases.clone(template, search_path=SEARCH_PATH) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
+        slow_down(opened)
         yield opened
 
 

@@ -11,8 +11,9 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -228,21 +229,32 @@ def test_requests_that_arent_right_are_refused(pair: HttpsPair):
     assert _state(pair.far) == before
 
 
+@contextmanager
+def short(limits: LinkLimits, name: str) -> Iterator[None]:
+    """One of the times of a server at work is short meanwhile; who is to be served has all of them long."""
+    before = getattr(limits, name)
+    object.__setattr__(limits, name, 1.0)
+    try:
+        yield
+    finally:
+        object.__setattr__(limits, name, before)
+
+
 def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
     limits = LinkLimits(
-        connections=2, first_byte_s=0.3, handshake_s=0.3, head_s=0.3, idle_s=0.3, silent_s=0.3, of_key=1
+        connections=2, first_byte_s=600, handshake_s=600, head_s=600, idle_s=600, silent_s=600, of_key=1
     )
     with paired_over_https(databases, tmp_path, limits) as pair:
-        place = ("127.0.0.1", pair.port)
-        with socket.create_connection(place, 60) as silent, socket.create_connection(place, 60) as half:
-            half.sendall(b"\x16\x03\x01")
-            assert (silent.recv(1), half.recv(1)) == (b"", b"")
-        for unfinished, told in (
-            (b"", None),
-            (b"POST /link/push HTT", 408),
-            (request("/link/push", b"a" * 10, length=1000), 408),
+        for begun, over in ((b"", "first_byte_s"), (b"\x16\x03\x01", "handshake_s")):
+            with short(limits, over), socket.create_connection(("127.0.0.1", pair.port), 60) as one:
+                one.sendall(begun)
+                assert one.recv(1) == b""
+        for unfinished, told, over in (
+            (b"", None, "head_s"),
+            (b"POST /link/push HTT", 408, "head_s"),
+            (request("/link/push", b"a" * 10, length=1000), 408, "silent_s"),
         ):
-            with asked_over_tls(pair.port, pair.near_files) as connection:
+            with short(limits, over), asked_over_tls(pair.port, pair.near_files) as connection:
                 connection.sendall(unfinished)
                 if told is not None:
                     assert received(connection)[0] == told

@@ -34,6 +34,7 @@ from seriatim.operations.doctor.box_checks import CHECKS
 from seriatim.testing.clock import SEARCH_PATH, Clock
 from tests.box.turns.test_times_of_arrival import SCHEMA, make, put_clock
 from tests.databases import Databases
+from tests.slow_clock import slow_down
 
 pytestmark = pytest.mark.dear
 
@@ -67,6 +68,7 @@ def box(databases: Databases) -> Iterator[MessageBox]:
     movable = databases.template("a box with a clock that can be moved", make)
     template = databases.template("a clock that was ahead", define, movable, search_path=SEARCH_PATH)
     with databases.clone(template, search_path=SEARCH_PATH) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
+        slow_down(opened)
         yield opened
 
 

@@ -18,6 +18,7 @@ from seriatim.errors import ActionRefused
 from seriatim.operations import dead_letters, groups, invariants
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.databases import Databases
+from tests.slow_clock import slow_down
 
 SCHEMA = "seriatim"
 QUEUES = {
@@ -53,6 +54,7 @@ def box(databases: Databases) -> Iterator[MessageBox]:
     movable = databases.template("a box with a clock that can be moved", make)
     template = databases.template("times of arrival", define, movable, search_path=SEARCH_PATH)
     with databases.clone(template, search_path=SEARCH_PATH) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
+        slow_down(opened)
         yield opened
 
 

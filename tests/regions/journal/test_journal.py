@@ -567,13 +567,12 @@ def test_a_handler_ends_its_transaction_neither_by_calls_nor_by_statements(journ
             tx.connection.execute("COMMIT")
 
 
-def test_an_answer_is_waited_for_for_a_while_only(journal_dsn):
-    with Journal.open(journal_dsn, create=False, patience=1.0) as journal:
-        claim = claim_of(claimed(journal, "a", asked("s", 1)))
-        with journal.transaction() as other:
-            other.connection.execute(
-                "SELECT pg_sleep(1.3) FROM seriatim_journal.sessions FOR UPDATE"
-            )  # a handler's may take long
-            with pytest.raises(sq.Unavailable, match="answered for"):
-                journal.renew([claim])
-        assert journal.renew([claim]) == []
+def test_an_answer_is_waited_for_for_a_while_only(journal, journal_dsn):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    with Journal.open(journal_dsn, create=False, patience=1.0) as impatient, impatient.transaction() as other:
+        other.connection.execute(
+            "SELECT pg_sleep(1.3) FROM seriatim_journal.sessions FOR UPDATE"
+        )  # a handler's may take long
+        with pytest.raises(sq.Unavailable, match="answered for"):
+            impatient.renew([claim])
+    assert journal.renew([claim]) == []

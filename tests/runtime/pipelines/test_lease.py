@@ -260,7 +260,8 @@ def test_the_thread_renews_the_lease_and_gives_it_back(journal, tmp_path):
     lease.begin()
     for _ in range(3):  # asked for, and renewed twice
         assert told.acquire(timeout=180)
-    assert lease.held() is not None
+    while lease.held() is None:  # where the machine stood still for a second it was over, and is renewed
+        assert told.acquire(timeout=180)
     assert journal.pipelines.known("status")[0].region == "a"
     lease.end()
     assert (lease.held(), journal.pipelines.known("status")[0].region) == (None, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -35,12 +36,21 @@ def waits(turn):
     return not turn.began.wait(0.2)
 
 
+def until_wanted(exclusion):
+    """Somebody wants to be alone, and waits."""
+    deadline = time.monotonic() + LONG_S
+    while not exclusion._wanting:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def test_who_wants_to_be_alone_waits_for_all_others_and_they_for_him():
     exclusion = Exclusion()
     first, second = Turn(exclusion), Turn(exclusion)
     assert first.began.wait(LONG_S)
     assert second.began.wait(LONG_S)
     alone = Turn(exclusion, alone=True)
+    until_wanted(exclusion)  # before somebody comes later
     assert waits(alone)
     first.leave()
     late = Turn(exclusion)  # nobody passes him who came before

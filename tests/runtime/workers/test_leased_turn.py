@@ -17,6 +17,7 @@ from seriatim.operations.grants import grant
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, LIMIT_S, until, working
+from tests.runtime.workers.unhurried import take_all_time
 
 pytestmark = pytest.mark.dear
 
@@ -370,6 +371,7 @@ def test_a_handler_that_takes_too_long(box):
     def handle(message, tx):
         if message.context["customer"] == "slow":
             assert go.wait(DEADLINE_S)
+        take_all_time()
         see(box, message, tx)
 
     with working(sq.Worker(box, "shop", handle, **LEASED | LONG | {"workers": 1, "pace": sq.Pace(turn_limit=LIMIT_S)})):

@@ -26,6 +26,9 @@ def often(monkeypatch):
     """A heartbeat comes so often that nobody waits for it."""
     monkeypatch.setattr(heartbeat, "_PERIOD_S", 0.1)
     monkeypatch.setattr(heartbeat, "_SOON_S", 0.05)
+    # And its first answer, and its last word, are waited for however long the machine stands still.
+    monkeypatch.setattr(heartbeat, "_FIRST_S", 120.0)
+    monkeypatch.setattr(heartbeat, "_PATIENCE_S", 120.0)
 
 
 class Gate:

@@ -10,6 +10,7 @@ import seriatim as sq
 from seriatim.operations import queues
 from seriatim.runtime.workers.idleness import Idleness
 from tests.box.shop import define, left, publish, rows, see, seen
+from tests.runtime.workers.unhurried import take_all_time
 
 
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
@@ -107,6 +108,7 @@ def test_it_goes_on_with_another_thread_where_all_handlers_are_stuck(box, mode):
         tried.append(message.context["customer"])
         if len(tried) == 1:
             free.wait(120)
+        take_all_time()
 
     try:
         sq.Worker(box, "shop", handle, workers=1, pace=sq.Pace(turn_limit=0.5), mode=mode).run(until_idle=True)
