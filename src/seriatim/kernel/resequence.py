@@ -39,7 +39,7 @@ from seriatim.kernel.groups.state import State
 from seriatim.kernel.policies import best_effort, fifo, holes, numbers, standard, stays, turning, unit_of_work
 from seriatim.kernel.policies.closing import close_emptied
 from seriatim.kernel.policies.late import may_suspend, suspensions
-from seriatim.kernel.values.columns import Ints, first_per_group, last_per_group, running_latest
+from seriatim.kernel.values.columns import Ints, by_group, first_per_group, last_per_group, running_latest
 from seriatim.kernel.values.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -195,9 +195,7 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
 def _before_first(state: State, arrivals: Arrivals) -> Ints:
     """For each group the last time before its first arrival."""
     first = first_per_group(arrivals.group)
-    until = np.full(len(state), NEVER, np.int64)
-    until[arrivals.group[first]] = arrivals.time[first] - 1
-    return until
+    return by_group(len(state), NEVER, arrivals.group[first], arrivals.time[first] - 1)
 
 
 def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:

@@ -31,9 +31,11 @@ from seriatim.kernel.policies.late import may_suspend, suspensions
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
+    by_group,
     empty_ints,
     first_per_group,
     last_per_group,
+    mask_of,
     none_so_far,
     order_by,
     order_by_group,
@@ -148,10 +150,9 @@ def _gathering(policy: StandardNumbers, state: State) -> Bools:
 
 
 def _has_line(state: State) -> Bools:
-    found = np.zeros(len(state), np.bool_)
-    if state.held.waits.any():
-        found[state.held.group[state.held.bits & IN_LINE != 0]] = True
-    return found
+    if not state.held.waits.any():
+        return np.zeros(len(state), np.bool_)
+    return mask_of(len(state), state.held.group[state.held.bits & IN_LINE != 0])
 
 
 def why_held(policy: StandardNumbers, state: State) -> Ints:
@@ -213,8 +214,7 @@ def _fix_start(policy: StandardNumbers, state: State, which: Bools) -> tuple[Sta
     """The state with some groups that begin at their lowest held number; and what is off the step from there, which is invalid."""
     held, groups = state.held, state.groups
     counts = ~held.late & ~held.waits & which[held.group]
-    begins = np.zeros(len(state), np.bool_)
-    begins[held.group[counts]] = True
+    begins = mask_of(len(state), held.group[counts])
     first = put_first(groups.first.copy(), counts, held.group, held.sequence)
     state = state.with_groups(
         first=first,
@@ -272,10 +272,7 @@ def quiet(policy: StandardNumbers, state: State, arrivals: Arrivals, *, clocked:
     may = none_so_far(group, np.where(line, full, odd)) | first
     may &= line | sure | first
     if clocked and gathering.any():
-        fresh = np.full(len(state), FOREVER, np.int64)
-        fresh[group[first]] = np.minimum(arrivals.time[first] + _settle(policy), FOREVER)
-        limit = np.minimum(due(policy, state), fresh)
-        may &= ~gathering | (arrivals.time <= limit[group]) | first
+        may &= ~gathering | arrivals.in_time(due(policy, state), _settle(policy))
     others = ~line & ~gathering
     if others.all():
         return may & standard.quiet(policy, state, understood, clocked=clocked)
@@ -301,8 +298,7 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
     rows = np.flatnonzero(which & ~below)
     if not len(rows):
         return found
-    touched = np.zeros(len(state), np.bool_)
-    touched[arrivals.group[rows]] = True
+    touched = mask_of(len(state), arrivals.group[rows])
     group, first, last = arrivals.group[rows], arrivals.sequence[rows], ends[rows]
     if len(state.held) or len(state.skipped):
         held = state.held.take(touched[state.held.group] & ~state.held.late & ~state.held.waits)
@@ -436,8 +432,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
         gone = _too_many(policy.capacity, held, position, arrivals)
         mine = position[gone]
         its = held.take(gone)
-        cause = np.full(len(state), 0, np.int64)
-        cause[arrivals.group] = arrivals.ref
+        cause = by_group(len(state), 0, arrivals.group, arrivals.ref)
         rejected = Decided.of(its, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]).take(mine < 0)
         disposition[mine[mine >= 0]], reason[mine[mine >= 0]] = Disposition.REJECTED, Reason.CAPACITY
         held = held.take(~gone)
@@ -683,9 +678,8 @@ def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrival
     first = np.where(fresh, own, start)
     reason = empty_ints(len(arrivals))
     if policy.modulus is not None:
-        by_group = np.full(len(state), NOTHING, np.int64)
-        by_group[arrivals.group] = first
-        arrivals, reason, _ = unwrapped(policy.modulus, arrivals, by_group)
+        firsts = by_group(len(state), NOTHING, arrivals.group, first)
+        arrivals, reason, _ = unwrapped(policy.modulus, arrivals, firsts)
     reason = np.where((reason == 0) & (arrivals.ends > _MAX - step), int(Reason.SEQUENCE_OVERFLOWS), reason)
     known, base = first != NOTHING, arrivals.bits & BASE != 0
     off = (arrivals.ends % step != first % step) | (~base & (arrivals.sequence % step != first % step))
@@ -773,8 +767,7 @@ def _of_ended(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judg
     mark(np.asarray(arrivals.epoch) != ended, Disposition.LATE, Reason.EPOCH_OVER)
     if policy.modulus is not None:
         tails = np.flatnonzero(last_per_group(state.ended.group))
-        top = np.full(len(state), NOTHING, np.int64)
-        top[state.ended.group[tails]] = state.ended.first[tails] - policy.increment
+        top = by_group(len(state), NOTHING, state.ended.group[tails], state.ended.first[tails] - policy.increment)
         arrivals, wrong, _ = unwrapped(policy.modulus, arrivals, top)
         mark(wrong > 0, Disposition.INVALID, wrong)
     first = np.where(arrivals.bits & BASE != 0, arrivals.ends, arrivals.sequence)
@@ -897,8 +890,7 @@ def _late_and_unnumbered(policy: StandardNumbers, state: State, now: Ints) -> Ju
     skipped, _ = state.skipped.without(own.group, own.sequence, own.ends, step, groups.next)
     before, _ = state.ended.without(its.group, its.sequence, its.ends, step, groups.next)
     state = state.having(groups.with_columns(last=last, ordinal=last_ordinal), held.take(~free), skipped)
-    more = Remembered(own.group, own.sequence, own.fingerprint, own.through)
-    return replace(state, ended=before).remembering(more, policy.remember), out, no_events()
+    return replace(state, ended=before).remembering(Remembered.of(own), policy.remember), out, no_events()
 
 
 def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
@@ -906,8 +898,7 @@ def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     gathers = _gathering(policy, state)
     if not gathers.any():
         return _let_go(policy, state, now)
-    holds = np.zeros(len(state), np.bool_)
-    holds[state.held.messages().group] = True
+    holds = mask_of(len(state), state.held.messages().group)
     since = np.where(gathers, np.where(holds & ~state.stopped(), now, NEVER), state.groups.since)
     state = state.with_groups(since=since)
     ready = np.flatnonzero(~gathers)

@@ -30,8 +30,10 @@ from seriatim.kernel.values.columns import (
     Bools,
     Columns,
     Ints,
+    by_group,
     first_per_group,
     first_rows,
+    mask_of,
     order_by,
     order_by_group,
     sum_before,
@@ -246,8 +248,7 @@ def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, He
     """Open the groups whose first message is an opening one: it goes first, then the messages held aside, as if they arrived now."""
     opens = inner.groups.has(Flag.UNOPENED)
     heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
-    opens = np.zeros(len(inner), np.bool_)
-    opens[line.group[heads]] = True
+    opens = mask_of(len(inner), line.group[heads])
     time, cause, timed = (np.zeros(len(inner), np.int64) for _ in range(3))
     time[line.group[heads]], cause[line.group[heads]] = line.time[heads], line.cause[heads]
     timed[line.group[heads]] = line.timed[heads]
@@ -275,11 +276,9 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
     place, first = np.arange(len(line)), first_rows(_opening(policy, inner, line), line.group, len(inner))
     stopped = groups.has(_STOPPED)
     waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))
-    has_next = np.zeros(len(inner), np.bool_)
-    has_next[aside.group[aside.bits & OPENS != 0]] = True
-    begins = np.zeros(len(inner), np.int64)
+    has_next = mask_of(len(inner), aside.group[aside.bits & OPENS != 0])
     starts = np.flatnonzero(first_per_group(line.group))
-    begins[line.group[starts]] = starts
+    begins = by_group(len(inner), 0, line.group[starts], starts)
     behind = closing[line.group] & (has_next[line.group] | (place >= first[line.group]))
     at_once = has_next | (first == begins)
     return waits | (behind & at_once[line.group]), behind & ~at_once[line.group]
@@ -337,10 +336,8 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
     exempt: Policy = policy
     if isinstance(policy, StandardStays) and policy.capacity is not None and line.aside.any():
         # Messages that were held aside are no new arrivals: no capacity rejects them, nor the message that has opened the group.
-        last = np.full(len(inner), -1, np.int64)
         rows = np.flatnonzero(line.aside)
-        last[line.group[rows]] = rows
-        now = np.arange(len(line)) <= last[line.group]
+        now = np.arange(len(line)) <= by_group(len(inner), -1, line.group[rows], rows)[line.group]
         exempt = replace(policy, capacity=None)
     now &= _rules(policy).quiet(exempt, inner, line.arrivals, clocked=False) | ~now
     line, left = line.take(now), line.take(~now)
@@ -349,9 +346,8 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
     place = bits.first_closing(policy, out, len(inner))
     if (place >= 0).any():
         # Up to the message that let the closing one leave.
-        let_go = np.full(len(inner), len(line), np.int64)
         closes = np.flatnonzero(place >= 0)
-        let_go[closes] = _places(line.ref, out.cause[place[closes]])
+        let_go = by_group(len(inner), len(line), closes, _places(line.ref, out.cause[place[closes]]))
         passes = np.arange(len(line)) <= let_go[line.group]
         left = _JudgedMessages.concat([line.take(~passes), left])
         left = left.take(order_by_group(left.group))

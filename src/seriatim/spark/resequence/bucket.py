@@ -24,7 +24,7 @@ from seriatim.kernel.operators.expiry import expired, tombstones
 from seriatim.kernel.operators.held_groups import HeldGroups, held_groups
 from seriatim.kernel.policies.copies import regions_of, without_old
 from seriatim.kernel.policies.restarts import suspects_restart
-from seriatim.kernel.values.columns import Bools, Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, mask_of, order_by, order_by_group
 from seriatim.kernel.values.outcome import (
     REASONS,
     Decided,
@@ -326,9 +326,7 @@ class Bucket:
         forgotten = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
         if not len(forgotten):
             return known
-        kept = np.ones(len(known.state), np.bool_)
-        kept[forgotten] = False
-        rest = known.take(np.flatnonzero(kept))
+        rest = known.take(np.flatnonzero(~mask_of(len(known.state), forgotten)))
         return replace(rest, forgotten=known.forgotten + 1)
 
     def _taken_back(self, name: str, known: QueueState, keys: pa.BinaryArray) -> QueueState:
@@ -350,11 +348,9 @@ class Bucket:
             rows = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
             if len(rows) < max(LEAST_PUT_AWAY, (len(known.state) - len(rows)) // 8):
                 continue
-            kept = np.ones(len(known.state), np.bool_)
-            kept[rows] = False
             gone = known.take(rows)
             away[queue.name] = gone.with_state(tombstones(queue.policy, gone.state))
-            self._index.queues[queue.name] = known.take(np.flatnonzero(kept))
+            self._index.queues[queue.name] = known.take(np.flatnonzero(~mask_of(len(known.state), rows)))
         self._cold.add(away)
 
     def _queues_of_rows(self) -> pa.Array | None:
