@@ -155,7 +155,6 @@ def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
-    """Take all arrivals, stretch by stretch."""
     rules = _RULES[type(policy)]
     decided, events = [no_messages()], [no_events()]
     while True:
@@ -193,7 +192,6 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
 
 
 def _before_first(state: State, arrivals: Arrivals) -> Ints:
-    """For each group the last time before its first arrival."""
     first = first_per_group(arrivals.group)
     return by_group(len(state), NEVER, arrivals.group[first], arrivals.time[first] - 1)
 

@@ -56,7 +56,6 @@ class Arrivals(Numbered):
         return (self.time <= np.minimum(due, fresh)[self.group]) | first
 
     def held(self, bits: Ints | int, late: Bools | None = None, waits: Bools | None = None) -> Held:
-        """The same messages as `Held` ones."""
         no = np.zeros(len(self), np.bool_)
         late, waits = no if late is None else late, no if waits is None else waits
         bits = np.broadcast_to(np.asarray(bits, np.int64), (len(self),))

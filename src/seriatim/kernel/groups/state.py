@@ -157,11 +157,9 @@ class Held(Numbered):
         return held.take(order), row[order]
 
     def by_arrival(self) -> Held:
-        """The messages by group, and in order of arrival."""
         return self.take(np.lexsort((self.ref, self.group)))
 
     def messages(self) -> Held:
-        """The messages, without the places of voids."""
         return self if self.weight.all() else self.take(self.weight > 0)
 
     def counts(self, groups: int) -> Ints:
@@ -301,7 +299,6 @@ class Remembered(Numbered):
 
     @classmethod
     def of(cls, left: Decided | Held) -> Remembered:
-        """Messages that leave."""
         return cls(left.group, left.sequence, left.fingerprint, left.through)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:

@@ -180,7 +180,6 @@ def _runs(starts: Ints, rows: int) -> Ints:
 
 
 def _earlier(run: Ints, region: Ints) -> Ints:
-    """The regions of the rows before each row in its run."""
     earlier = empty_ints(len(run))
     for bit in (1, 2):
         earlier |= np.where(sum_before(run, (region & bit) // bit) > 0, bit, 0)

@@ -507,7 +507,6 @@ def _wait_in_line(policy: StandardNumbers, state: State, arrivals: Arrivals) -> 
 
 
 def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
-    """What is decided of arrivals that aren't held."""
     rows = np.flatnonzero(disposition != Disposition.HELD)
     return Decided.of(arrivals.take(rows), disposition[rows], reason[rows])
 

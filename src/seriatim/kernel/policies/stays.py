@@ -369,8 +369,6 @@ def _taken(policy: Policy, inner: State, line: _JudgedMessages) -> tuple[State, 
 
 @dataclass(frozen=True, slots=True)
 class _Bits:
-    """The bits of messages, by ref, in order."""
-
     ref: Ints
     bits: Ints
 

@@ -101,7 +101,6 @@ def order_by(group: Ints, sequence: Ints) -> Ints:
 
 
 def mask_of(n: int, rows: NDArray[Any]) -> Bools:
-    """A mask of some of n rows."""
     mask = np.zeros(n, np.bool_)
     mask[rows] = True
     return mask

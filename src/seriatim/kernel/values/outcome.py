@@ -354,7 +354,6 @@ class Events(Columns):
         return self.with_columns(count=count).take(kept)
 
     def without_numbers(self) -> Events:
-        """The same events, which concern no numbers."""
         none = np.full(len(self), _NO_NUMBER, np.int64)
         return self.with_columns(first=none, last=none)
 

@@ -206,7 +206,6 @@ class _Pattern:
         return _Fragment(empty=False, first=frozenset([number]), last=frozenset([number]))
 
     def _class(self, depth: int) -> _Set:
-        """Read a class in brackets, with subtraction."""
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         self._at += 1

@@ -29,7 +29,6 @@ _ROW = ("group", "ordinal", "message_id")
 
 
 def read_place(pipeline: Section) -> BoxPlace:
-    """The ``box`` of a pipeline file: ``{dsn: …, schema: …}``."""
     section = pipeline.section("box")
     if section is None:
         return BoxPlace()

@@ -34,7 +34,6 @@ class Moved:
 
 
 def move(pipeline: Pipeline) -> Moved:
-    """Move the checkpoint of a pipeline to the number of buckets that the pipeline has."""
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     if not (checkpoint.root / "pipeline.json").exists():
         raise NotFound("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")

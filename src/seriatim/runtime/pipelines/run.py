@@ -510,33 +510,19 @@ class _Watch:
         for account in _accounts(dict.fromkeys(self._arrived, 0), before, now):
             self._arrived[account.destination] -= account.missing
         self._received -= _routing(0, 0, before, now).missing
-        LOG.warning(
-            "batches_not_seen",
-            pipeline=self._pipeline.name,
-            batches=len(missed),
-            _of=counted(len(missed), "batch", "batches"),
-        )
+        of = counted(len(missed), "batch", "batches")
+        LOG.warning("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed), _of=of)
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         seconds = time.monotonic() - self._began
         before = self._tally.opening
         now = self._standing or before
+        accounts, routing = _accounts(self._arrived, before, now), _routing(self._received, self._routed, before, now)
+        unread = UnreadFiles() if self._stop.at_once else self._files.look()
         summary = RunSummary(
-            self._pipeline.name,
-            ending,
-            seconds,
-            self._batches,
-            _accounts(self._arrived, before, now),
-            now.holes(),
-            _routing(self._received, self._routed, before, now),
-            waiting,
-            now.held_groups(),
-            now.longest(),
-            by_frequency(self._reasons.values()),
-            self._skipped,
-            now.suspected(),
-            UnreadFiles() if self._stop.at_once else self._files.look(),
-        )
+            self._pipeline.name, ending, seconds, self._batches, accounts, now.holes(), routing, waiting, now.held_groups(),
+            now.longest(), by_frequency(self._reasons.values()), self._skipped, now.suspected(), unread,
+        )  # fmt: skip
         if not self._tally.is_lost:
             summary.check()
         return summary

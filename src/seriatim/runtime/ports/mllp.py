@@ -93,8 +93,6 @@ class _Handle:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What holds for each connection."""
-
     limits: ListenLimits
     tls: RenewedContext | None
     largest: int

@@ -153,7 +153,6 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"reader": reader, "batch": batch} if messages else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of a batch: ranges of groups."""
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
@@ -211,7 +210,6 @@ class BoxReader(DataSourceReader):
     prefix: str
 
     def partitions(self) -> list[InputPartition]:
-        """The partitions: ranges of entries or arrivals."""
         with closing(self.opening()) as feed:
             _check_types(feed.properties(), self.schema, self.prefix)
             return [_MessageRange(0, 0, part) for part in feed.parts_now()]

@@ -222,7 +222,6 @@ class Bucket:
         self._put_back += before._put_back
 
     def _present(self) -> list[tuple[Queue, QueueState]]:
-        """The queues that have groups here, and these."""
         known = self._index.queues
         return [(queue, known[queue.name]) for queue in self._plan.queues if queue.name in known]
 
@@ -840,7 +839,6 @@ def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
 
 
 def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
-    """A column, or a field in one."""
     column = rows.column(path[0])
     return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
 
