@@ -517,12 +517,22 @@ class _Watch:
         seconds = time.monotonic() - self._began
         before = self._tally.opening
         now = self._standing or before
-        accounts, routing = _accounts(self._arrived, before, now), _routing(self._received, self._routed, before, now)
-        unread = UnreadFiles() if self._stop.at_once else self._files.look()
         summary = RunSummary(
-            self._pipeline.name, ending, seconds, self._batches, accounts, now.holes(), routing, waiting, now.held_groups(),
-            now.longest(), by_frequency(self._reasons.values()), self._skipped, now.suspected(), unread,
-        )  # fmt: skip
+            self._pipeline.name,
+            ending,
+            seconds,
+            self._batches,
+            _accounts(self._arrived, before, now),
+            now.holes(),
+            _routing(self._received, self._routed, before, now),
+            waiting,
+            now.held_groups(),
+            now.longest(),
+            by_frequency(self._reasons.values()),
+            self._skipped,
+            now.suspected(),
+            UnreadFiles() if self._stop.at_once else self._files.look(),
+        )
         if not self._tally.is_lost:
             summary.check()
         return summary
