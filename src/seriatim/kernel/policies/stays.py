@@ -20,6 +20,7 @@ from types import ModuleType
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.course import Course, Judged
 from seriatim.kernel.groups.incarnation import begun_anew
 from seriatim.kernel.groups.policy import Fifo, Policy, StandardStays, Stays
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
@@ -181,23 +182,19 @@ def take(policy: Stays, state: State, arrivals: Arrivals) -> tuple[State, Decide
 
 
 def _judged(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     while True:
-        state, out, told, line = _pass(policy, state, line)
-        decided.append(out)
-        events.append(told)
-        busy = np.unique(line.group)
-        if not len(busy):
-            return state, Decided.concat(decided), Events.concat(events)
-        if 2 * len(busy) < len(state):
+        judged, line = _pass(policy, course.state, line)
+        state, busy = course.go(*judged), np.unique(line.group)
+        if len(busy) and 2 * len(busy) < len(state):
             line = line.with_columns(group=np.searchsorted(busy, line.group))
-            part, out, told = _judged(policy, state.select(busy), line)
-            decided.append(out.with_columns(group=busy[out.group]))
-            events.append(told.with_columns(group=busy[told.group]))
-            return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
+            course.go_among(busy, *_judged(policy, state.select(busy), line))
+        elif len(busy):
+            continue
+        return course.judged()
 
 
-def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
+def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[Judged, _JudgedMessages]:
     """Judge messages through at most one stay of each group; return those left for the next pass."""
     since, whole = state.groups.since, line
     inner, aside = _apart(state)
@@ -241,7 +238,7 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
         state, out = _late(policy, state, line.take(tail))
         decided.append(out)
         line = line.take(~tail)
-    return state, Decided.concat(decided), Events.concat(events), line
+    return (state, Decided.concat(decided), Events.concat(events)), line
 
 
 def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, _JudgedMessages]:
@@ -499,21 +496,19 @@ def due(policy: Stays, state: State) -> Ints:
 
 
 def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     while True:
         ripe = due(policy, state) <= until
         if not ripe.any():
-            return state, Decided.concat(decided), Events.concat(events)
+            return course.judged()
         state, late = _timed_out(policy, state, ripe)
+        course.note(late)
         state, out, told = _fired(policy, state, until)
-        decided += [late, out]
-        events.append(told)
+        course.go(state, out, told)
         moment = np.full(len(state), NEVER, np.int64)
         for part in (late, out):
             np.maximum.at(moment, part.group, part.cause)
-        state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
-        decided.append(out)
-        events.append(told)
+        state = course.go(*go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment)))
 
 
 def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided]:
@@ -553,15 +548,13 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """After a timer or an action: close groups that hold nothing, and judge messages held aside where their wait is over."""
-    decided, events = [no_messages()], [no_events()]
     state, closed = close_emptied(policy, state)
-    events.append(closed.with_columns(at=now[closed.group]))
     state, line = _woken(policy, state, now, now, timed=True)
+    course = Course(state)
+    course.note(events=closed.with_columns(at=now[closed.group]))
     if len(line):
-        state, out, told = _judged(policy, state, line)
-        decided.append(out)
-        events.append(told)
-    return state, Decided.concat(decided), Events.concat(events)
+        course.go(*_judged(policy, state, line))
+    return course.judged()
 
 
 def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
