@@ -17,7 +17,7 @@ class ToldOnce:
     def tell(self, error: object, level: int = logging.WARNING, of: str = "") -> None:
         text = str(error)
         if text != self._told.get(of):
-            LOG.log(level, self._event, **self._about, error=error)
+            LOG.log(level, self._event, stacklevel=3, **self._about, error=error)
         self._told[of] = text
 
     def forget(self, of: str = "") -> None:

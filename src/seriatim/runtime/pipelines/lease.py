@@ -59,8 +59,6 @@ class PipelineLease(threading.Thread):
         self._tables = dict(tables)
         #: Called with each change of the lease's known state.
         self._told = report
-        #: What lines of the log are about.
-        self._about = {"pipeline": pipeline, "region": place.region}
         self._clock = clock
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
         self._lock = threading.Lock()
@@ -136,7 +134,7 @@ class PipelineLease(threading.Thread):
         try:
             self._known.give_back(claim)
         except SeriatimError as error:
-            LOG.warning("pipeline_lease_runs_out", **self._about, error=error)
+            LOG.warning("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=error)
 
     def run(self) -> None:
         while not self._ended.wait(self._lease_s / _RENEWALS if self.held() is not None else self.look_s):
@@ -182,11 +180,23 @@ class PipelineLease(threading.Thread):
             return
         match state.state:
             case "active":
-                LOG.info("pipeline_active", **self._about)
+                LOG.info("pipeline_active", pipeline=self._pipeline, region=self._region)
             case "passive":
-                LOG.info("pipeline_passive", **self._about, holder=state.holder_region, _is=state.in_words)
+                LOG.info(
+                    "pipeline_passive",
+                    pipeline=self._pipeline,
+                    region=self._region,
+                    holder=state.holder_region,
+                    _is=state.in_words,
+                )
             case _:
-                LOG.error("pipeline_undecided", **self._about, error=state.reason, _is=state.in_words)
+                LOG.error(
+                    "pipeline_undecided",
+                    pipeline=self._pipeline,
+                    region=self._region,
+                    error=state.reason,
+                    _is=state.in_words,
+                )
 
 
 @contextmanager

@@ -143,8 +143,14 @@ class Intake:
         with self.box.access.transaction() as transaction:
             is_done = set_aside(transaction, of, reason, worker, what=what)
         if is_done:
-            about = {"queue": self.queue, "group": message.group, "message_id": message.message_id}
-            LOG.error("copy_set_aside", **about, region=self.region, why=reason)
+            LOG.error(
+                "copy_set_aside",
+                queue=self.queue,
+                group=message.group,
+                message_id=message.message_id,
+                region=self.region,
+                why=reason,
+            )
 
     def pause_us(self, session: str, again: int | None, *, grows: bool) -> int:
         """Return the pause before the next request for a session, microseconds."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from seriatim.box.faults.faults import Fault
 from seriatim.box.faults.postpone import postponement_us
@@ -121,15 +121,15 @@ class _Run:
         self._aside: tuple[str, Fault] | None = None
         self._handler: Handler | None = None
         self._told_away = False
-        #: What lines of the log are about.
-        self._about = {"worker": self._turns.worker, "queue": self._turns.queue, "group": self._session}
 
     def run(self) -> None:
         """Call the handlers, until all messages are completed, one fails, or other groups are due; then end the lease."""
         try:
             self._run()
         except LeaseLost as error:
-            LOG.error("claim_lost", **self._about, error=error)
+            LOG.error(
+                "claim_lost", worker=self._turns.worker, queue=self._turns.queue, group=self._session, error=error
+            )
             self._held.lost.set()
         except HandlerStopped:
             pass
@@ -272,14 +272,19 @@ class _Run:
             "the session goes on without it" if goes_on else "the session stands in both regions"
         )  # fmt: skip
         message = self._left[0]
-        about: dict[str, Any] = {
-            **self._about,
-            "message_id": message.message_id,
-            "number": claim.first,
-            "kind": str(fault.kind),
-        }
-        level = logging.WARNING if entry == EntryState.PENDING else logging.ERROR
-        LOG.log(level, "regional_failure", **about, error=fault.error, then=then, _error_class=fault.error_class)
+        LOG.log(
+            logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
+            "regional_failure",
+            worker=self._turns.worker,
+            queue=self._turns.queue,
+            group=self._session,
+            message_id=message.message_id,
+            number=claim.first,
+            kind=str(fault.kind),
+            error=fault.error,
+            then=then,
+            _error_class=fault.error_class,
+        )
         if goes_on:
             self._through = claim.first
             self._aside = f"{fault.error_class}: {fault.error}", replace(fault, is_dead=True)

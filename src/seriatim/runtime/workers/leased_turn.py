@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
@@ -53,7 +52,9 @@ class LeasedTurns(TurnsWithLeases):
             try:
                 turn.run()
             except LeaseLost as error:
-                LOG.error("turn_lost_lease", **self._about(lease), _error=error)
+                LOG.error(
+                    "turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group, _error=error
+                )
             except HandlerStopped:
                 self._give_back(lease)
             except BaseException:
@@ -100,10 +101,14 @@ class LeasedTurns(TurnsWithLeases):
             with self.turns.box.access.transaction() as transaction:
                 give_back(transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
-            LOG.warning("lease_not_given_back", **self._about(lease), lease=lease.token, error=error)
-
-    def _about(self, lease: HeldLease) -> dict[str, Any]:
-        return {"worker": self.worker, "queue": self.queue, "group": lease.delivery.group}
+            LOG.warning(
+                "lease_not_given_back",
+                worker=self.worker,
+                queue=self.queue,
+                group=lease.delivery.group,
+                lease=lease.token,
+                error=error,
+            )
 
 
 class _Turn:

@@ -109,8 +109,15 @@ class WorkerThread(threading.Thread):
         self._turns.time_out(late)
         if self._idleness is not None:  # until now other threads couldn't get its messages
             self._idleness.worked()
-        about = {"worker": self.name, "queue": late.work.queue, "group": late.work.group}
-        LOG.error("turn_too_long", **about, seconds=late.since, _limit_s=self._turns.turn_limit_s)
+        work = late.work
+        LOG.error(
+            "turn_too_long",
+            worker=self.name,
+            queue=work.queue,
+            group=work.group,
+            seconds=late.since,
+            _limit_s=self._turns.turn_limit_s,
+        )
 
     def _tell_not_ended(self, late: LateTurn, text: str) -> None:
         if text != late.told:
