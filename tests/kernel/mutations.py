@@ -190,8 +190,8 @@ _STANDARD = (
     Mutation(
         "a hole opens at the arrival after which something waits and next is missing",
         "standard.py",
-        "opened = np.maximum(first_wait, last_move)",
-        "opened = np.maximum(0 * first_wait, last_move)",
+        "opened = np.maximum(first_wait,",
+        "opened = np.maximum(0 * first_wait,",
     ),
     Mutation(
         "a hole that is filled has no clock",
@@ -301,14 +301,14 @@ _TIME = (
     Mutation(
         "what is due before a message's time fires before it",
         "resequence.py",
-        "until[arrivals.group[first]] = arrivals.time[first] - 1",
-        "until[arrivals.group[first]] = arrivals.time[first] - 10**9",
+        "arrivals.group[first], arrivals.time[first] - 1)",
+        "arrivals.group[first], arrivals.time[first] - 10**9)",
     ),
     Mutation(
         "at the same moment the message is first",
         "resequence.py",
-        "until[arrivals.group[first]] = arrivals.time[first] - 1",
-        "until[arrivals.group[first]] = arrivals.time[first]",
+        "arrivals.group[first], arrivals.time[first] - 1)",
+        "arrivals.group[first], arrivals.time[first])",
     ),
     Mutation(
         "a group's own time never goes back",
@@ -655,8 +655,8 @@ _TAKING_OUT = (
     Mutation(
         "a marker ends a hole",
         "holes.py",
-        "last[at.group[rows]] = at.sequence[rows] - policy.increment",
-        "last[state.held.group[::-1]] = state.held.sequence[::-1] - policy.increment",
+        "at.group[rows], at.sequence[rows] - policy.increment)",
+        "state.held.group[::-1], state.held.sequence[::-1] - policy.increment)",
     ),
     Mutation(
         "where all that waited was taken out no clock runs",
@@ -959,7 +959,7 @@ _CONFLICTS = (
     Mutation(
         "what leaves with a timer is remembered",
         "holes.py",
-        "Remembered(leaving.group, leaving.sequence, leaving.fingerprint, leaving.through), policy.remember",
+        "Remembered.of(leaving), policy.remember",
         "Remembered.empty(), policy.remember",
     ),
     Mutation(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import seriatim
+from seriatim.pipeline.text import told_once
 from seriatim.pipeline.text.event_log import EVENTS
 
 SOURCE = Path(seriatim.__file__).parent
@@ -20,23 +21,30 @@ TEXTS = {event: text for texts in EVENTS.values() for event, text in texts.items
 LEVELS = ("debug", "info", "warning", "error", "exception", "log")
 
 
+def lines(path):
+    """The calls that write lines of the log, or that say which line a `ToldOnce` writes: the event, its names, the place."""
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(call, ast.Call):
+            continue
+        names = {one.arg for one in call.keywords}
+        if ast.unparse(call.func) == "ToldOnce":
+            yield call.args[0], names | {"error"}, call.lineno
+        elif (
+            isinstance(call.func, ast.Attribute) and call.func.attr in LEVELS and ast.unparse(call.func.value) == "LOG"
+        ):
+            yield call.args[-1], names - {"exc_info"}, call.lineno
+
+
 def found():
     """By event: its logger, its fields."""
     events = defaultdict(set)
     for path in sorted(SOURCE.rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if (
-                isinstance(call, ast.Call)
-                and isinstance(call.func, ast.Attribute)
-                and call.func.attr in LEVELS
-                and ast.unparse(call.func.value) == "LOG"
-            ):
-                names = {one.arg for one in call.keywords} - {"exc_info"}
-                event = ast.literal_eval(call.args[-1])
-                assert set(re.findall(r"%\((\w+)\)", TEXTS[event])) <= names, (
-                    f"{path}:{call.lineno}: the text has other names"
-                )
-                events[event].update(name for name in names if not name.startswith("_"))
+        if path == Path(told_once.__file__):
+            continue
+        for said, names, line in lines(path):
+            event = ast.literal_eval(said)
+            assert set(re.findall(r"%\((\w+)\)", TEXTS[event])) <= names, f"{path}:{line}: the text has other names"
+            events[event].update(name for name in names if not name.startswith("_"))
     return {event: (LOGGERS[event], names) for event, names in events.items()}
 
 

@@ -121,7 +121,6 @@ class Period(Kind):
 
     @classmethod
     def above_0(cls) -> Self:
-        """Any period but none."""
         return cls(0.000_001, bounds=f"more than 0 and at most {LONGEST_DAYS:,} days")
 
     def check(self, value: Any) -> Any:

@@ -149,7 +149,6 @@ class _Shape:
         self._constants: list[tuple[Any, ...]] = []
 
     def trial(self, number: int, constants: Sequence[Constant]) -> _Trial:
-        """Add a rule of filter `number`."""
         values = tuple(constant.value for constant in constants)
         self._constants.append(values)
         return _Trial(number, self, len(self._constants) - 1, values)

@@ -21,6 +21,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals
+from seriatim.kernel.groups.course import Course
 from seriatim.kernel.groups.incarnation import new_state
 from seriatim.kernel.groups.policy import (
     BestEffort,
@@ -39,7 +40,7 @@ from seriatim.kernel.groups.state import State
 from seriatim.kernel.policies import best_effort, fifo, holes, numbers, standard, stays, turning, unit_of_work
 from seriatim.kernel.policies.closing import close_emptied
 from seriatim.kernel.policies.late import may_suspend, suspensions
-from seriatim.kernel.values.columns import Ints, first_per_group, last_per_group, running_latest
+from seriatim.kernel.values.columns import Ints, by_group, first_per_group, last_per_group, running_latest
 from seriatim.kernel.values.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -88,7 +89,10 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
         touched = arrivals.group[ends]
         part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
         after, closed = close_emptied(policy, after.replace(touched, part))
-        decided, events = Decided.concat([decided, _renumber(out, touched)]), Events.concat([events, closed])
+        decided, events = (
+            Decided.concat([decided, out.with_columns(group=touched[out.group])]),
+            Events.concat([events, closed]),
+        )
     events = events.merged(EventKind.CONFLICT)
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
@@ -155,49 +159,37 @@ def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
-    """Take all arrivals, stretch by stretch."""
-    rules = _RULES[type(policy)]
-    decided, events = [no_messages()], [no_events()]
+    rules, course = _RULES[type(policy)], Course(state)
     while True:
         # A group's time never goes back: an earlier moment counts as the latest one.
         time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])
         arrivals = arrivals.with_columns(time=running_latest(arrivals.group, time))
         if clocked:
-            state, out, happened = _fire(policy, state, _before_first(state, arrivals))
-            decided.append(out)
-            events.append(happened)
+            state = course.go(*_fire(policy, state, _before_first(state, arrivals)))
         quiet = rules.quiet(policy, state, arrivals, clocked=clocked)
         rest = arrivals.take(~quiet)
         stretch = arrivals.take(quiet) if len(rest) else arrivals
-        after, out, happened = rules.take(policy, state, stretch)
-        decided.append(out)
-        events.append(happened)
+        after = course.go(*rules.take(policy, state, stretch))
         if may_suspend(policy) and rules is not stays:
-            events.append(suspensions(state, after, stretch))
+            course.note(events=suspensions(state, after, stretch))
         after, closed = close_emptied(policy, after)
-        if len(closed):
-            events.append(closed)
+        course.go(after, events=closed if len(closed) else None)
         if clocked:
-            events.append(_changes(policy, state, after))
+            course.note(events=_changes(policy, state, after))
         state = after
         if not len(rest):
-            return state, Decided.concat(decided), Events.concat(events)
+            return course.judged()
         busy = np.unique(rest.group)
         if 2 * len(busy) < len(state):
             rest = rest.with_columns(group=np.searchsorted(busy, rest.group))
-            part, out, happened = _pass(policy, state.select(busy), rest, clocked=clocked)
-            decided.append(_renumber(out, busy))
-            events.append(happened.with_columns(group=busy[happened.group]))
-            return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
+            course.go_among(busy, *_pass(policy, state.select(busy), rest, clocked=clocked))
+            return course.judged()
         arrivals = rest
 
 
 def _before_first(state: State, arrivals: Arrivals) -> Ints:
-    """For each group the last time before its first arrival."""
     first = first_per_group(arrivals.group)
-    until = np.full(len(state), NEVER, np.int64)
-    until[arrivals.group[first]] = arrivals.time[first] - 1
-    return until
+    return by_group(len(state), NEVER, arrivals.group[first], arrivals.time[first] - 1)
 
 
 def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:
@@ -206,7 +198,3 @@ def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:
 
 def _changes(policy: Policy, before: State, after: State) -> Events:
     return holes.events_between(policy, before, after) if isinstance(policy, Standard) else no_events()
-
-
-def _renumber(decided: Decided, rows: Ints) -> Decided:
-    return decided.with_columns(group=rows[decided.group])

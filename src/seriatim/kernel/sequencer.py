@@ -117,17 +117,9 @@ class Outcome:
 
     def among(self, disposition: Disposition) -> list[Any]:
         """The list of the messages with a disposition."""
-        lists: dict[Disposition, list[Any]] = {
-            Disposition.RELEASED: self.released,
-            Disposition.LATE: self.late,
-            Disposition.DUPLICATE: self.duplicates,
-            Disposition.INVALID: self.invalid,
-            Disposition.REJECTED: self.rejected,
-            Disposition.DEAD: self.dead,
-            Disposition.VOID: self.void,
-            Disposition.COPY: self.copies,
-        }
-        return lists[disposition]
+        several = {Disposition.DUPLICATE: "duplicates", Disposition.COPY: "copies"}
+        found: list[Any] = getattr(self, several.get(disposition, disposition.word))
+        return found
 
 
 class _GroupFields(NamedTuple):
@@ -378,16 +370,11 @@ class Sequencer:
     def held(self, group: Key) -> list[Item]:
         """The held messages of a group, in order, with reasons."""
         state = self._known(group)
-        reasons = kernel.why_held(self.policy, state)
+        held, reasons = state.held, kernel.why_held(self.policy, state)
+        columns = (one.tolist() for one in (held.ref, held.sequence, reasons, held.weight))
         return [
             Item(*self._shown(ref, number), REASONS[Reason(why)])
-            for ref, number, why, weight in zip(
-                state.held.ref.tolist(),
-                state.held.sequence.tolist(),
-                reasons.tolist(),
-                state.held.weight.tolist(),
-                strict=True,
-            )
+            for ref, number, why, weight in zip(*columns, strict=True)
             if weight
         ]
 
@@ -566,17 +553,9 @@ class Sequencer:
 
     def _tell(self, decided: Decided, lacks: Mapping[tuple[int, int], tuple[int, ...]]) -> Outcome:
         outcome = Outcome()
-        for ref, number, what, why, ordinal, late, group, cause in zip(
-            decided.ref.tolist(),
-            decided.sequence.tolist(),
-            decided.disposition.tolist(),
-            decided.reason.tolist(),
-            decided.ordinal.tolist(),
-            decided.late.tolist(),
-            decided.group.tolist(),
-            decided.cause.tolist(),
-            strict=True,
-        ):
+        names = ("ref", "sequence", "disposition", "reason", "ordinal", "late", "group", "cause")
+        columns = (getattr(decided, name).tolist() for name in names)
+        for ref, number, what, why, ordinal, late, group, cause in zip(*columns, strict=True):
             disposition = Disposition(what)
             message = self._messages[ref] if disposition is Disposition.INVALID else self._shown(ref, number)
             del self._messages[ref]

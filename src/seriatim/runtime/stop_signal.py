@@ -14,8 +14,6 @@ PATIENCE_S = 30.0
 
 
 class Stop:
-    """A request to stop, by a signal or by `request`."""
-
     def __init__(self) -> None:
         self._changed = threading.Event()
         self._requested_at: float | None = None

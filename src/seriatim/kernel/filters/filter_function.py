@@ -191,10 +191,6 @@ def _parameter(node: Parameter) -> Function:
     return lambda _, parameters: parameters[number]
 
 
-def _is_null(_: IsNull, inner: Function) -> Function:
-    return lambda message, parameters: inner(message, parameters) is None
-
-
 def _among(node: In, operand: Function) -> Function:
     wanted, otherwise = frozenset(node.values), None if node.null else False
     return _of_one(operand, lambda value: True if value in wanted else otherwise)
@@ -211,7 +207,7 @@ _FUNCTIONS: Meaning[Function] = {
     Compare: lambda node, a, b: _of_two(a, b, _comparison(node.operator, node.left.type, node.right.type)),
     In: _among,
     Like: lambda node, a: _of_one(a, like(node.segments)),
-    IsNull: _is_null,
+    IsNull: lambda _, inner: lambda message, parameters: inner(message, parameters) is None,
     Not: lambda _, a: _of_one(a, lambda value: not value),
     And: lambda _, *terms: _joined(terms, decisive=False),
     Or: lambda _, *terms: _joined(terms, decisive=True),

@@ -8,15 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from seriatim.kernel.groups.state import NOTHING, Held
-from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
+from seriatim.kernel.values.columns import Bools, Ints, Numbered, by_group, empty_ints, first_per_group
 from seriatim.kernel.values.outcome import Disposition, Reason
+from seriatim.kernel.values.time import FOREVER
 
 #: The size of a message that doesn't give the size of its set.
 NOT_SAID = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals(Columns):
+class Arrivals(Numbered):
     """Messages with a valid key and sequence, sorted by group, within a group in order of arrival.
 
     * `group`: the row of its group.
@@ -43,16 +44,18 @@ class Arrivals(Columns):
     epoch: Ints | None = None
 
     @property
-    def ends(self) -> Ints:
-        """The last number that each message covers."""
-        return self.sequence if self.through is None else self.through
-
-    @property
     def bits(self) -> Ints:
         return np.where(self.size == NOT_SAID, 0, self.size)
 
+    def in_time(self, due: Ints, period: int) -> Bools:
+        """The arrivals before which no timer can fire, and the first of each group, which may start a clock of that period. `due`: when the
+        timers of the groups fire that run already.
+        """
+        first = first_per_group(self.group)
+        fresh = by_group(len(due), FOREVER, self.group[first], np.minimum(self.time[first] + period, FOREVER))
+        return (self.time <= np.minimum(due, fresh)[self.group]) | first
+
     def held(self, bits: Ints | int, late: Bools | None = None, waits: Bools | None = None) -> Held:
-        """The same messages as `Held` ones."""
         no = np.zeros(len(self), np.bool_)
         late, waits = no if late is None else late, no if waits is None else waits
         bits = np.broadcast_to(np.asarray(bits, np.int64), (len(self),))

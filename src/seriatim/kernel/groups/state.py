@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntFlag
 from operator import itemgetter
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from seriatim.kernel.values.columns import (
     Bools,
     Columns,
     Ints,
+    Numbered,
+    by_group,
     empty_ints,
     last_per_group,
+    mask_of,
     order_by,
     order_by_group,
     search_within,
@@ -28,6 +31,7 @@ from seriatim.kernel.values.columns import (
     sum_before,
     sum_per_group,
 )
+from seriatim.kernel.values.outcome import Decided
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 #: No number yet: below every sequence.
@@ -108,7 +112,7 @@ class Groups(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Held(Columns):
+class Held(Numbered):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival. `ref` is the
     engine's name for the message and ascends in order of arrival. `late`: held by ``late="suspend"``. `waits`: it came after its round was
     fixed and belongs to the next round (`BestEffort`); its producer seems to have begun anew, if it is late, too (`Standard`, see
@@ -137,11 +141,6 @@ class Held(Columns):
         return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none, none)
 
     @property
-    def ends(self) -> Ints:
-        """The last number that each message covers."""
-        return self.sequence if self.through is None else self.through
-
-    @property
     def suspected(self) -> Bools:
         """The rows of a `Standard` queue that are held because of a suspected restart of their producer."""
         return self.late & self.waits
@@ -158,11 +157,9 @@ class Held(Columns):
         return held.take(order), row[order]
 
     def by_arrival(self) -> Held:
-        """The messages by group, and in order of arrival."""
         return self.take(np.lexsort((self.ref, self.group)))
 
     def messages(self) -> Held:
-        """The messages, without the places of voids."""
         return self if self.weight.all() else self.take(self.weight > 0)
 
     def counts(self, groups: int) -> Ints:
@@ -170,8 +167,7 @@ class Held(Columns):
 
     def first_arrival(self, groups: int) -> Ints:
         """For each group the time when the first of its messages arrived; `NEVER` if there is none."""
-        first = np.full(groups, NEVER, np.int64)
-        first[self.group] = FOREVER
+        first = by_group(groups, NEVER, self.group, FOREVER)
         np.minimum.at(first, self.group, self.time)
         return first
 
@@ -288,7 +284,7 @@ class Ranges(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered(Columns):
+class Remembered(Numbered):
     """The last released messages of the groups, sorted by group, in the order in which they left, with their fingerprints."""
 
     group: Ints
@@ -296,15 +292,14 @@ class Remembered(Columns):
     fingerprint: Ints
     through: Ints | None = None
 
-    @property
-    def ends(self) -> Ints:
-        """The last number that each message covers."""
-        return self.sequence if self.through is None else self.through
-
     @classmethod
     def empty(cls) -> Remembered:
         none = empty_ints()
         return cls(none, none, none)
+
+    @classmethod
+    def of(cls, left: Decided | Held) -> Remembered:
+        return cls(left.group, left.sequence, left.fingerprint, left.through)
 
     def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
         """Return the last `count` of each group, after further ones have left."""
@@ -508,33 +503,17 @@ class State:
 
     def select(self, rows: Ints) -> State:
         """The state of some groups, renumbered from 0 in the order of `rows`, which ascend."""
-        new = np.full(len(self.groups), -1, np.int64)
-        new[rows] = np.arange(len(rows))
-        held, skipped, remembered = new[self.held.group], new[self.skipped.group], new[self.remembered.group]
-        seen, ended = new[self.sights.group], new[self.ended.group]
-        return State(
-            self.groups.take(rows),
-            self.held.with_columns(group=held).take(held >= 0),
-            self.skipped.with_columns(group=skipped).take(skipped >= 0),
-            self.remembered.with_columns(group=remembered).take(remembered >= 0),
-            self.sights.with_columns(group=seen).take(seen >= 0),
-            None if self.lives is None else self.lives.take(rows),
-            self.ended.with_columns(group=ended).take(ended >= 0),
-        )
+        new = by_group(len(self.groups), -1, rows, np.arange(len(rows)))
+        lives = None if self.lives is None else self.lives.take(rows)
+        return State._of(self.groups.take(rows), lives, (_among(one, new[one.group]) for one in self._tables()))
 
     def replace(self, rows: Ints, part: State) -> State:
         """Replace the state of some groups by the changed result of `select` for the same `rows`."""
-        replaced = np.zeros(len(self.groups), np.bool_)
-        replaced[rows] = True
-        return State(
-            self.groups.put(rows, part.groups),
-            _merge(self.held, replaced, part.held, rows),
-            _merge(self.skipped, replaced, part.skipped, rows),
-            _merge(self.remembered, replaced, part.remembered, rows),
-            _merge(self.sights, replaced, part.sights, rows),
-            None if self.lives is None else self.lives.put(rows, part.known_lives),
-            _merge(self.ended, replaced, part.ended, rows),
-        )
+        replaced = mask_of(len(self.groups), rows)
+        lives = None if self.lives is None else self.lives.put(rows, part.known_lives)
+        pairs = zip(self._tables(), part._tables(), strict=True)
+        tables = (_merge(old, replaced, new, rows) for old, new in pairs)
+        return State._of(self.groups.put(rows, part.groups), lives, tables)
 
     def append(self, more: State) -> State:
         return State.join([self, more])
@@ -543,39 +522,33 @@ class State:
     def join(cls, parts: Sequence[State]) -> State:
         """The groups of all parts, renumbered in that order."""
         offsets = np.cumsum([0] + [len(part) for part in parts]).tolist()
-
-        def joined(kind: type[Rows], tables: Iterable[Rows]) -> Rows:
-            return kind.concat(
-                [one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)]
-            )
-
-        return cls(
-            Groups.concat([part.groups for part in parts]),
-            joined(Held, (part.held for part in parts)),
-            joined(Ranges, (part.skipped for part in parts)),
-            joined(Remembered, (part.remembered for part in parts)),
-            joined(Sights, (part.sights for part in parts)),
-            None if all(part.lives is None for part in parts) else Lives.concat([part.known_lives for part in parts]),
-            joined(Ranges, (part.ended for part in parts)),
+        lives = (
+            None if all(part.lives is None for part in parts) else Lives.concat([part.known_lives for part in parts])
         )
+        tables = zip(*map(State._tables, parts), strict=True)
+        return cls._of(Groups.concat([part.groups for part in parts]), lives, (_joined(one, offsets) for one in tables))
 
     def split(self) -> list[State]:
-        count = len(self)
-        held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
-        remembered, seen = spans(self.remembered.group, count), spans(self.sights.group, count)
-        ended = spans(self.ended.group, count)
+        edges = [(table, *spans(table.group, len(self))) for table in self._tables()]
+        rows = [np.arange(row, row + 1) for row in range(len(self))]
         return [
-            State(
-                self.groups.take(np.arange(row, row + 1)),
-                _alone(self.held, held[0][row], held[1][row]),
-                _alone(self.skipped, skipped[0][row], skipped[1][row]),
-                _alone(self.remembered, remembered[0][row], remembered[1][row]),
-                _alone(self.sights, seen[0][row], seen[1][row]),
-                None if self.lives is None else self.lives.take(np.arange(row, row + 1)),
-                _alone(self.ended, ended[0][row], ended[1][row]),
+            State._of(
+                self.groups.take(row),
+                None if self.lives is None else self.lives.take(row),
+                (_alone(table, starts[row[0]], ends[row[0]]) for table, starts, ends in edges),
             )
-            for row in range(count)
+            for row in rows
         ]
+
+    def _tables(self) -> tuple[Any, ...]:
+        """What its groups have several rows of."""
+        return self.held, self.skipped, self.remembered, self.sights, self.ended
+
+    @classmethod
+    def _of(cls, groups: Groups, lives: Lives | None, tables: Iterable[Any]) -> State:
+        """A state of tables in the order of `_tables`."""
+        held, skipped, remembered, sights, ended = tables
+        return cls(groups, held, skipped, remembered, sights, lives, ended)
 
 
 def _last_of(table: Runs, behind: Ints) -> Runs:
@@ -587,6 +560,16 @@ def _last_of(table: Runs, behind: Ints) -> Runs:
     kept = np.ones(len(table), np.bool_)
     kept[behind] = ends[group] - np.arange(len(behind)) <= table.KEPT
     return table.take(kept)
+
+
+def _among(table: Rows, group: Ints) -> Rows:
+    """The rows of the groups that have a number, with these numbers."""
+    return table.with_columns(group=group).take(group >= 0)
+
+
+def _joined(tables: Sequence[Rows], offsets: Sequence[int]) -> Rows:
+    moved = [one.with_columns(group=one.group + at) for one, at in zip(tables, offsets, strict=False)]
+    return type(tables[0]).concat(moved)
 
 
 def _alone(table: Rows, start: int, end: int) -> Rows:

@@ -32,7 +32,6 @@ class Action(StrEnum):
 
     @property
     def words(self) -> str:
-        """For sentences: ``skip message``."""
         return self.replace("_", " ")
 
     @property

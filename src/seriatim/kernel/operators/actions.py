@@ -35,7 +35,6 @@ def state_of(policy: Policy, state: State) -> GroupState:
 
 
 def situation_of(policy: Policy, state: State) -> Situation:
-    """The situation of the group: its state, and whether a message has stopped it."""
     shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
     late = bool(_stopping_late(policy, state.held).any()) and not by_operator
     stopped_by_one = shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late)
@@ -61,7 +60,6 @@ def _without_round(policy: Policy, held: Held) -> Held:
 
 
 def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
-    """Check that an action is allowed, and return the group's situation."""
     situation = situation_of(policy, state)
     require(action, situation, f"group {group!r}", named=named)
     return situation

@@ -34,7 +34,6 @@ class HeldGroups(Columns):
 
 
 def held_groups(policy: Policy, state: State) -> HeldGroups:
-    """Return the groups of a state that hold messages, and what each waits for."""
     messages = state.held.weight > 0
     held = state.held.take(messages)
     starts = np.flatnonzero(first_per_group(held.group))

@@ -9,15 +9,7 @@ from seriatim.kernel.groups.policy import BestEffort
 from seriatim.kernel.groups.state import STOPPING, Flag, Held, State
 from seriatim.kernel.policies.closing import OVER
 from seriatim.kernel.policies.late import free_late
-from seriatim.kernel.values.columns import (
-    Bools,
-    Ints,
-    first_per_group,
-    last_per_group,
-    order_by,
-    put_first,
-    rank_in_group,
-)
+from seriatim.kernel.values.columns import Bools, Ints, last_per_group, mask_of, order_by, put_first, rank_in_group
 from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
@@ -32,12 +24,7 @@ def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool
     """The arrivals that can be judged together, because no timer can fire between them: a prefix of each group."""
     if not clocked or policy.window is None:
         return np.ones(len(arrivals), np.bool_)
-    group = arrivals.group
-    first = first_per_group(group)
-    fresh = np.full(len(state), FOREVER, np.int64)
-    fresh[group[first]] = arrivals.time[first] + _window(policy)[0]
-    limit = np.minimum(due(policy, state), fresh)
-    return (arrivals.time <= limit[group]) | first
+    return arrivals.in_time(due(policy, state), _window(policy)[0])
 
 
 def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
@@ -146,8 +133,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     why = (moments if cause is None else cause)[leaving.group]
     ordinal, last_ordinal = groups.ordinals(leaving.group, leaving.weight)
     decided = Decided.of(leaving, Disposition.RELEASED, Reason.NONE, why, ordinal=ordinal, timed=cause is None)
-    ended = np.zeros(len(state), np.bool_)
-    ended[leaving.group] = True
+    ended = mask_of(len(state), leaving.group)
     last, highest = groups.last.copy(), groups.next.copy()
     last[leaving.group] = leaving.sequence  # ascends: the highest stays
     highest[leaving.group] = leaving.sequence

@@ -11,7 +11,7 @@ import numpy as np
 from seriatim.kernel.groups.arrivals import Arrivals
 from seriatim.kernel.groups.policy import FifoStays, Policy, StandardStays, UnitOfWork
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
-from seriatim.kernel.values.columns import Bools, Ints
+from seriatim.kernel.values.columns import Bools, Ints, by_group
 from seriatim.kernel.values.outcome import Disposition, EventKind, Events, Reason, no_events
 from seriatim.kernel.values.time import FOREVER, NEVER
 
@@ -62,8 +62,7 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
     if not closing.any():
         return over
     held = state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))
-    highest = np.full(len(state), NOTHING, np.int64)
-    highest[held.group] = held.sequence  # ascends within a group
+    highest = by_group(len(state), NOTHING, held.group, held.sequence)  # ascends within a group
     missing = closing[group] & (sequence >= first) & (sequence < highest[group])
     missing &= ~state.skipped.contain(group, sequence)
     return over & ~missing

@@ -18,6 +18,7 @@ from seriatim.kernel.values.columns import (
     Bools,
     Ints,
     empty_ints,
+    mask_of,
     order_by,
     order_by_group,
     rank_in_group,
@@ -100,8 +101,7 @@ class _Released:
     """
 
     def __init__(self, state: State, left: Decided, groups: Ints, arrivals: int, remember: int) -> None:
-        wanted = np.zeros(len(state), np.bool_)
-        wanted[groups] = True
+        wanted = mask_of(len(state), groups)
         earlier, now = state.remembered.take(wanted[state.remembered.group]), left.take(wanted[left.group])
         self._remember, self._width = remember, arrivals + 2
         self._refs = np.argsort(now.ref, kind="stable")

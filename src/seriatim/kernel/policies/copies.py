@@ -167,8 +167,7 @@ def _shown(sights: Sights, groups: int, group: Ints, number: Ints) -> Ints:
 
 def _starts(*keys: Ints) -> Bools:
     """The rows that differ from the one before in one of the keys."""
-    first = np.ones(len(keys[0]), np.bool_)
-    first[1:] = False
+    first = np.arange(len(keys[0])) == 0
     for key in keys:
         first[1:] |= key[1:] != key[:-1]
     return first
@@ -181,7 +180,6 @@ def _runs(starts: Ints, rows: int) -> Ints:
 
 
 def _earlier(run: Ints, region: Ints) -> Ints:
-    """The regions of the rows before each row in its run."""
     earlier = empty_ints(len(run))
     for bit in (1, 2):
         earlier |= np.where(sum_before(run, (region & bit) // bit) > 0, bit, 0)

@@ -15,9 +15,11 @@ from seriatim.kernel.values.columns import (
     Bools,
     Columns,
     Ints,
+    by_group,
     empty_ints,
     expand,
     first_per_group,
+    mask_of,
     order_by,
     rank_in_group,
     running_latest,
@@ -192,8 +194,7 @@ def _skip(
     last[leaving.group] = leaving.ends
     next_[at.group[passing]] = beyond[passing]  # ascends: the highest stays
     fired = np.where(remain, since + reports * timeout, last_skip)
-    kept = np.ones(len(held), np.bool_)
-    kept[at.row[passing & (at.row >= 0)]] = False
+    kept = ~mask_of(len(held), at.row[passing & (at.row >= 0)])
     after = state.having(
         groups.with_columns(
             next=next_,
@@ -206,10 +207,7 @@ def _skip(
         held.take(kept),
         state.skipped.add(Ranges(owner[is_gone], before[is_gone], end[is_gone]), next_),
     )
-    after = after.calmed(leaving.group)
-    after = after.remembering(
-        Remembered(leaving.group, leaving.sequence, leaving.fingerprint, leaving.through), policy.remember
-    )
+    after = after.calmed(leaving.group).remembering(Remembered.of(leaving), policy.remember)
     if held.through is not None:
         covered = at.covered(held, passing, when[run])
         released = Decided.concat([released, covered.with_columns(timed=np.ones(len(covered), np.bool_))])
@@ -257,8 +255,7 @@ def _waiting(at: Taken, step: int) -> Taken:
     if messages.all():
         return at
     run = np.cumsum(_run_starts(at, step)) - 1
-    last = np.full(int(at.group[-1]) + 1, -1, np.int64)
-    last[at.group[messages]] = run[messages]  # ascends: the highest stays
+    last = by_group(int(at.group[-1]) + 1, -1, at.group[messages], run[messages])  # ascends: the highest stays
     return at.take(run <= last[at.group])
 
 
@@ -284,12 +281,9 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
     """The groups with a hole, and its first and last number."""
     at = taken(state, policy.increment)
     rows = np.flatnonzero(first_per_group(at.group)) if len(at) else empty_ints()
-    last = empty_ints(len(state))
-    has = np.zeros(len(state), np.bool_)
-    last[at.group[rows]] = at.sequence[rows] - policy.increment
-    has[at.group[rows]] = True
+    last = by_group(len(state), 0, at.group[rows], at.sequence[rows] - policy.increment)
     first = state.groups.next
-    has &= (last >= first) & (state.groups.since != NEVER)
+    has = mask_of(len(state), at.group[rows]) & (last >= first) & (state.groups.since != NEVER)
     if policy.finds_start:
         has &= state.groups.has(Flag.BEGUN)  # else it is found out where the group begins
     return has, first, last

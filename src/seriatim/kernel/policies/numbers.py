@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals, undecided
+from seriatim.kernel.groups.course import Course, Judged, among
 from seriatim.kernel.groups.incarnation import begun_anew
 from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED
 from seriatim.kernel.groups.policy import Policy, StandardNumbers
@@ -31,9 +32,11 @@ from seriatim.kernel.policies.late import may_suspend, suspensions
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
+    by_group,
     empty_ints,
     first_per_group,
     last_per_group,
+    mask_of,
     none_so_far,
     order_by,
     order_by_group,
@@ -59,17 +62,6 @@ _MAX = 2**63 - 1
 _IS_REFUSED = np.isin(
     np.arange(len(Disposition)), (Disposition.LATE, Disposition.DUPLICATE, Disposition.INVALID, Disposition.REJECTED)
 )
-
-Judged = tuple[State, Decided, Events]
-
-
-def _replaced(state: State, rows: Ints, part: State, decided: Decided, events: Events) -> Judged:
-    """The state with some of its groups as they were judged by themselves, `part`, and what was decided of them."""
-    return (
-        state.replace(rows, part),
-        decided.with_columns(group=rows[decided.group]),
-        events.with_columns(group=rows[events.group]),
-    )
 
 
 # ---- what a message means
@@ -148,10 +140,9 @@ def _gathering(policy: StandardNumbers, state: State) -> Bools:
 
 
 def _has_line(state: State) -> Bools:
-    found = np.zeros(len(state), np.bool_)
-    if state.held.waits.any():
-        found[state.held.group[state.held.bits & IN_LINE != 0]] = True
-    return found
+    if not state.held.waits.any():
+        return np.zeros(len(state), np.bool_)
+    return mask_of(len(state), state.held.group[state.held.bits & IN_LINE != 0])
 
 
 def why_held(policy: StandardNumbers, state: State) -> Ints:
@@ -183,15 +174,13 @@ def fire(policy: StandardNumbers, state: State, until: Ints) -> Judged:
     gathering = _gathering(policy, state)
     if not gathering.any():
         return holes.fire(policy, state, until)
-    decided, events = no_messages(), no_events()
-    moments = due(policy, state)
+    course, moments = Course(state), due(policy, state)
     begins = gathering & (moments <= until)
     if begins.any():
-        state, decided, events = _begin_at_lowest(policy, state, begins, moments)
+        state = course.go(*_begin_at_lowest(policy, state, begins, moments))
     ready = np.flatnonzero(~_gathering(policy, state))
-    part, out, told = holes.fire(policy, state.select(ready), until[ready])
-    state, out, told = _replaced(state, ready, part, out, told)
-    return state, Decided.concat([decided, out]), Events.concat([events, told])
+    course.go_among(ready, *holes.fire(policy, state.select(ready), until[ready]))
+    return course.judged()
 
 
 def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moments: Ints) -> Judged:
@@ -206,15 +195,14 @@ def _begin_at_lowest(policy: StandardNumbers, state: State, which: Bools, moment
     opened = np.flatnonzero(has)
     opening = Events.of(EventKind.HOLE_OPENED, opened, first[opened], last[opened], part.groups.since[opened])
     decided, events = Decided.concat([decided, out]), Events.concat([told, opening])
-    return _replaced(state, rows, part, decided, events)
+    return among(state, rows, part, decided, events)
 
 
 def _fix_start(policy: StandardNumbers, state: State, which: Bools) -> tuple[State, Decided]:
     """The state with some groups that begin at their lowest held number; and what is off the step from there, which is invalid."""
     held, groups = state.held, state.groups
     counts = ~held.late & ~held.waits & which[held.group]
-    begins = np.zeros(len(state), np.bool_)
-    begins[held.group[counts]] = True
+    begins = mask_of(len(state), held.group[counts])
     first = put_first(groups.first.copy(), counts, held.group, held.sequence)
     state = state.with_groups(
         first=first,
@@ -272,10 +260,7 @@ def quiet(policy: StandardNumbers, state: State, arrivals: Arrivals, *, clocked:
     may = none_so_far(group, np.where(line, full, odd)) | first
     may &= line | sure | first
     if clocked and gathering.any():
-        fresh = np.full(len(state), FOREVER, np.int64)
-        fresh[group[first]] = np.minimum(arrivals.time[first] + _settle(policy), FOREVER)
-        limit = np.minimum(due(policy, state), fresh)
-        may &= ~gathering | (arrivals.time <= limit[group]) | first
+        may &= ~gathering | arrivals.in_time(due(policy, state), _settle(policy))
     others = ~line & ~gathering
     if others.all():
         return may & standard.quiet(policy, state, understood, clocked=clocked)
@@ -301,8 +286,7 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
     rows = np.flatnonzero(which & ~below)
     if not len(rows):
         return found
-    touched = np.zeros(len(state), np.bool_)
-    touched[arrivals.group[rows]] = True
+    touched = mask_of(len(state), arrivals.group[rows])
     group, first, last = arrivals.group[rows], arrivals.sequence[rows], ends[rows]
     if len(state.held) or len(state.skipped):
         held = state.held.take(touched[state.held.group] & ~state.held.late & ~state.held.waits)
@@ -329,31 +313,27 @@ def _overlaps(policy: StandardNumbers, state: State, arrivals: Arrivals, which: 
 
 def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
     """Judge arrivals between which no timer fires (see `quiet`)."""
-    line, before = _has_line(state)[arrivals.group], state
-    decided, events = [no_messages()], [no_events()]
+    line, before, course = _has_line(state)[arrivals.group], state, Course(state)
     if line.any():
-        state, out = _wait_in_line(policy, state, arrivals.take(line))
-        decided.append(out)
+        state = course.go(*_wait_in_line(policy, state, arrivals.take(line)))
         arrivals = arrivals.take(~line)
     odd = _other_epoch(policy, state, arrivals)
     says_bits = (arrivals.size != NOT_SAID).any()
     if says_bits:
         odd |= arrivals.bits & RESTARTS != 0
     if odd.any():
-        state, out, told, rest = _odd(policy, state, arrivals.take(odd))
-        decided.append(out)
-        events.append(told)
+        judged, rest = _odd(policy, state, arrivals.take(odd))
+        state = course.go(*judged)
         arrivals = Arrivals.concat([arrivals.take(~odd), rest])
         arrivals = arrivals.take(order_by_group(arrivals.group))
     if not len(arrivals):
-        return state, Decided.concat(decided), Events.concat(events)
+        return course.judged()
     arrivals, reason, _ = _understood(policy, state, arrivals)
     highest = _highest(policy, state)
     wrong = reason > 0
     if wrong.any():
         wrong &= arrivals.bits & UNNUMBERED == 0
-        gone = arrivals.take(wrong)
-        decided.append(Decided.of(gone, Disposition.INVALID, reason[wrong]))
+        course.note(Decided.of(arrivals.take(wrong), Disposition.INVALID, reason[wrong]))
         arrivals = arrivals.take(~wrong)
     bare = bases = Arrivals.empty()
     plain = arrivals
@@ -365,16 +345,11 @@ def take(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
     state, out, told = _numbered(policy, state, plain)
     if len(bare):
         state, out = _unnumbered(policy, state, before, bare, out)
-    decided.append(out)
-    events.append(told)
+    course.go(state, out, told)
     if len(bases):
-        state, out, told = _bases(policy, state, bases)
-        decided.append(out)
-        events.append(told)
-    every = Decided.concat(decided)
-    if policy.modulus is not None:
-        state = raised(state, arrivals, every, highest)
-    return state, every, Events.concat(events)
+        course.go(*_bases(policy, state, bases))
+    state, every, events = course.judged()
+    return state if policy.modulus is None else raised(state, arrivals, every, highest), every, events
 
 
 def raised(state: State, arrivals: Arrivals, decided: Decided, highest: Ints) -> State:
@@ -395,16 +370,13 @@ def _numbered(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judg
     if not gathering.any():
         return standard.take(policy, state, arrivals) if len(arrivals) else (state, no_messages(), no_events())
     ready, mine = np.flatnonzero(~gathering), gathering[arrivals.group]
-    others = arrivals.take(~mine)
-    decided, events = no_messages(), no_events()
+    others, course = arrivals.take(~mine), Course(state)
     if len(others):
         others = others.with_columns(group=np.searchsorted(ready, others.group))
-        part, out, told = standard.take(policy, state.select(ready), others)
-        state, decided, events = _replaced(state, ready, part, out, told)
+        state = course.go_among(ready, *standard.take(policy, state.select(ready), others))
     if mine.any():
-        state, out, told = _gather(policy, state, arrivals.take(mine))
-        decided, events = Decided.concat([decided, out]), Events.concat([events, told])
-    return state, decided, events
+        course.go(*_gather(policy, state, arrivals.take(mine)))
+    return course.judged()
 
 
 def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged:
@@ -436,8 +408,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
         gone = _too_many(policy.capacity, held, position, arrivals)
         mine = position[gone]
         its = held.take(gone)
-        cause = np.full(len(state), 0, np.int64)
-        cause[arrivals.group] = arrivals.ref
+        cause = by_group(len(state), 0, arrivals.group, arrivals.ref)
         rejected = Decided.of(its, Disposition.REJECTED, Reason.CAPACITY, cause[its.group]).take(mine < 0)
         disposition[mine[mine >= 0]], reason[mine[mine >= 0]] = Disposition.REJECTED, Reason.CAPACITY
         held = held.take(~gone)
@@ -512,7 +483,6 @@ def _wait_in_line(policy: StandardNumbers, state: State, arrivals: Arrivals) -> 
 
 
 def _decided(arrivals: Arrivals, disposition: Ints, reason: Ints) -> Decided:
-    """What is decided of arrivals that aren't held."""
     rows = np.flatnonzero(disposition != Disposition.HELD)
     return Decided.of(arrivals.take(rows), disposition[rows], reason[rows])
 
@@ -627,13 +597,13 @@ def _cover(
     part, more, voids = _let_go(policy, part, time) if go_on else (part, no_messages(), no_events())
     more = more.with_columns(cause=cause[more.group], timed=np.full(len(more), timed))
     decided, events = Decided.concat([out, covered, more]), Events.concat([told, voids])
-    return _replaced(state, rows, part, decided, events)
+    return among(state, rows, part, decided, events)
 
 
 # ---- lives
 
 
-def _odd(policy: StandardNumbers, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events, Arrivals]:
+def _odd(policy: StandardNumbers, state: State, arrivals: Arrivals) -> tuple[Judged, Arrivals]:
     """Messages with which numbers begin anew, and those of an epoch that is over, one of each group.
 
     Returns those that are to be judged now.
@@ -654,25 +624,21 @@ def _odd(policy: StandardNumbers, state: State, arrivals: Arrivals) -> tuple[Sta
     state = _holding(_clocked(state, arrivals), _held(arrivals.take(waits), aside=True, bits=IN_LINE))
     void = waits & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
-    decided, events = [_decided(arrivals, disposition, reason)], [no_events()]
+    course = Course(state)
+    course.note(_decided(arrivals, disposition, reason))
     if lower.any():
-        state, out, told = _of_ended(policy, state, arrivals.take(lower))
-        decided.append(out)
-        events.append(told)
+        state = course.go(*_of_ended(policy, state, arrivals.take(lower)))
     ends = begins & ~waits
     if ends.any():
         its = arrivals.take(ends)
-        state, out, told = _end(policy, state, its.group, its.ref)
-        decided.append(out)
-        events.append(told)
-        state, out = _mark(state, its.take(marker[ends]))
-        decided.append(out)
+        state = course.go(*_end(policy, state, its.group, its.ref))
+        state = course.go(*_mark(state, its.take(marker[ends])))
     named = stays & higher & ~waits
     if named.any():
         present = state.known_lives.epoch.copy()
         present[group[named]] = epoch[named]
-        state = state.with_lives(epoch=present)
-    return state, Decided.concat(decided), Events.concat(events), arrivals.take(named)
+        course.go(state.with_lives(epoch=present))
+    return course.judged(), arrivals.take(named)
 
 
 def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrivals, fresh: Bools) -> Ints:
@@ -683,9 +649,8 @@ def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrival
     first = np.where(fresh, own, start)
     reason = empty_ints(len(arrivals))
     if policy.modulus is not None:
-        by_group = np.full(len(state), NOTHING, np.int64)
-        by_group[arrivals.group] = first
-        arrivals, reason, _ = unwrapped(policy.modulus, arrivals, by_group)
+        firsts = by_group(len(state), NOTHING, arrivals.group, first)
+        arrivals, reason, _ = unwrapped(policy.modulus, arrivals, firsts)
     reason = np.where((reason == 0) & (arrivals.ends > _MAX - step), int(Reason.SEQUENCE_OVERFLOWS), reason)
     known, base = first != NOTHING, arrivals.bits & BASE != 0
     off = (arrivals.ends % step != first % step) | (~base & (arrivals.sequence % step != first % step))
@@ -736,7 +701,7 @@ def _end(policy: StandardNumbers, state: State, rows: Ints, cause: Ints) -> Judg
     part = begun_anew(policy, part, np.arange(len(part)), clock)
     part = part.with_lives(ended=lives.epoch, top=np.full(len(part), NOTHING, np.int64))
     part = replace(part, ended=ended if policy.epochs else part.ended)
-    return _replaced(state, rows, part, out, events)
+    return among(state, rows, part, out, events)
 
 
 def _what_ended(state: State, skipped: Ranges, first: Ints, following: Ints, step: int) -> Ranges:
@@ -773,8 +738,7 @@ def _of_ended(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judg
     mark(np.asarray(arrivals.epoch) != ended, Disposition.LATE, Reason.EPOCH_OVER)
     if policy.modulus is not None:
         tails = np.flatnonzero(last_per_group(state.ended.group))
-        top = np.full(len(state), NOTHING, np.int64)
-        top[state.ended.group[tails]] = state.ended.first[tails] - policy.increment
+        top = by_group(len(state), NOTHING, state.ended.group[tails], state.ended.first[tails] - policy.increment)
         arrivals, wrong, _ = unwrapped(policy.modulus, arrivals, top)
         mark(wrong > 0, Disposition.INVALID, wrong)
     first = np.where(arrivals.bits & BASE != 0, arrivals.ends, arrivals.sequence)
@@ -843,16 +807,12 @@ def settle(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     line = (state.held.bits & IN_LINE != 0) & free[state.held.group]
     waiting = state.held.take(line)
     state = state.having(held=state.held.take(~line))
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     for step in (_highest_bases, _late_and_unnumbered, _others):
-        state, out, told = step(policy, state, now)
-        decided.append(out)
-        events.append(told)
+        course.go(*step(policy, course.state, now))
     if len(waiting):
-        state, out, told = _line(policy, state, waiting, now)
-        decided.append(out)
-        events.append(told)
-    return state, Decided.concat(decided), Events.concat(events)
+        course.go(*_line(policy, course.state, waiting, now))
+    return course.judged()
 
 
 def _highest_bases(policy: StandardNumbers, state: State, now: Ints) -> Judged:
@@ -897,8 +857,7 @@ def _late_and_unnumbered(policy: StandardNumbers, state: State, now: Ints) -> Ju
     skipped, _ = state.skipped.without(own.group, own.sequence, own.ends, step, groups.next)
     before, _ = state.ended.without(its.group, its.sequence, its.ends, step, groups.next)
     state = state.having(groups.with_columns(last=last, ordinal=last_ordinal), held.take(~free), skipped)
-    more = Remembered(own.group, own.sequence, own.fingerprint, own.through)
-    return replace(state, ended=before).remembering(more, policy.remember), out, no_events()
+    return replace(state, ended=before).remembering(Remembered.of(own), policy.remember), out, no_events()
 
 
 def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
@@ -906,13 +865,11 @@ def _others(policy: StandardNumbers, state: State, now: Ints) -> Judged:
     gathers = _gathering(policy, state)
     if not gathers.any():
         return _let_go(policy, state, now)
-    holds = np.zeros(len(state), np.bool_)
-    holds[state.held.messages().group] = True
+    holds = mask_of(len(state), state.held.messages().group)
     since = np.where(gathers, np.where(holds & ~state.stopped(), now, NEVER), state.groups.since)
     state = state.with_groups(since=since)
     ready = np.flatnonzero(~gathers)
-    part, out, told = _let_go(policy, state.select(ready), now[ready])
-    return _replaced(state, ready, part, out, told)
+    return among(state, ready, *_let_go(policy, state.select(ready), now[ready]))
 
 
 def _line(policy: StandardNumbers, state: State, waiting: Held, now: Ints) -> Judged:
@@ -924,17 +881,18 @@ def _line(policy: StandardNumbers, state: State, waiting: Held, now: Ints) -> Ju
         group, waiting.sequence, waiting.ref, np.maximum(now[group], waiting.time), waiting.bits & ~IN_LINE, waiting.weight,
         waiting.fingerprint, waiting.through, waiting.epoch,
     )  # fmt: skip
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     while len(arrivals):
+        state = course.state
         together = quiet(policy, state, arrivals, clocked=False)
         stretch = arrivals.take(together)
-        after, out, told = take(policy, state, stretch)
-        decided.append(out)
-        events += [told, suspensions(state, after, stretch)] if may_suspend(policy) else [told]
-        state, arrivals = after, arrivals.take(~together)
-    every = Decided.concat(decided)
+        after = course.go(*take(policy, state, stretch))
+        if may_suspend(policy):
+            course.note(events=suspensions(state, after, stretch))
+        arrivals = arrivals.take(~together)
+    state, every, events = course.judged()
     every = every.take(~np.isin(every.ref, voids))
-    return state, every.with_columns(cause=now[every.group], timed=np.ones(len(every), np.bool_)), Events.concat(events)
+    return state, every.with_columns(cause=now[every.group], timed=np.ones(len(every), np.bool_)), events
 
 
 def as_arrived(policy: Policy, held: Held, time: Ints) -> Arrivals:

@@ -21,9 +21,11 @@ from seriatim.kernel.policies.late import free_late
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
+    by_group,
     empty_ints,
     first_per_group,
     first_rows,
+    mask_of,
     none_so_far,
     put_first,
     rank_in_group,
@@ -419,8 +421,7 @@ def release(
     idle = stopped | suspends
     since, reports = np.where(idle, NEVER, since), np.where(idle, 0, reports)
 
-    kept = np.ones(len(held), np.bool_)
-    kept[at.row[free & (at.row >= 0)]] = False
+    kept = ~mask_of(len(held), at.row[free & (at.row >= 0)])
     after = state.having(
         groups.with_columns(
             flags=flags,
@@ -434,9 +435,7 @@ def release(
         held.take(kept),
         state.skipped.kept(following) if len(state.skipped) else state.skipped,
     )
-    after = after.remembering(
-        Remembered(leaving.group, leaving.sequence, leaving.fingerprint, leaving.through), policy.remember
-    )
+    after = after.remembering(Remembered.of(leaving), policy.remember)
     leaving = leaving.with_columns(ordinal=ordinal)
     covered = no_messages()
     if held.through is not None:
@@ -488,15 +487,9 @@ def _clocks(
     none = len(arrivals)
     first_wait = np.full(count, none, np.int64)
     np.minimum.at(first_wait, waiting, place)
-    last_move = np.full(count, -1, np.int64)
-    last_move[left] = moment  # ascends within a group
-    moved = np.zeros(count, np.bool_)
-    moved[left] = True
-    if now is not None:
-        moved[:] = True
-    opened = np.maximum(first_wait, last_move)
-    has_hole = np.zeros(count, np.bool_)
-    has_hole[waiting] = True
+    moved = mask_of(count, left) | (now is not None)
+    opened = np.maximum(first_wait, by_group(count, -1, left, moment))  # moments ascend within a group
+    has_hole = mask_of(count, waiting)
     at = _at(arrivals.time, np.minimum(opened, none - 1))
     if now is not None:
         at = np.where(opened >= 0, at, now)
@@ -509,9 +502,8 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
     skipped, _ = state.skipped.without(late.group, late.sequence, late.ends, policy.increment, state.groups.next)
-    state = state.remembering(
-        Remembered(late.group, late.sequence, late.fingerprint, late.through), policy.remember
-    ).having(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
+    clock = np.maximum(state.groups.clock, now)
+    state = state.remembering(Remembered.of(late), policy.remember).having(skipped=skipped).with_groups(clock=clock)
     before = np.full(len(state.held), -1, np.int64)
     state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)
     state = state.calmed(released.group)

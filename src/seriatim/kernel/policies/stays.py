@@ -20,6 +20,7 @@ from types import ModuleType
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.course import Course, Judged
 from seriatim.kernel.groups.incarnation import begun_anew
 from seriatim.kernel.groups.policy import Fifo, Policy, StandardStays, Stays
 from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
@@ -30,8 +31,10 @@ from seriatim.kernel.values.columns import (
     Bools,
     Columns,
     Ints,
+    by_group,
     first_per_group,
     first_rows,
+    mask_of,
     order_by,
     order_by_group,
     sum_before,
@@ -179,23 +182,19 @@ def take(policy: Stays, state: State, arrivals: Arrivals) -> tuple[State, Decide
 
 
 def _judged(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events]:
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     while True:
-        state, out, told, line = _pass(policy, state, line)
-        decided.append(out)
-        events.append(told)
-        busy = np.unique(line.group)
-        if not len(busy):
-            return state, Decided.concat(decided), Events.concat(events)
-        if 2 * len(busy) < len(state):
+        judged, line = _pass(policy, course.state, line)
+        state, busy = course.go(*judged), np.unique(line.group)
+        if len(busy) and 2 * len(busy) < len(state):
             line = line.with_columns(group=np.searchsorted(busy, line.group))
-            part, out, told = _judged(policy, state.select(busy), line)
-            decided.append(out.with_columns(group=busy[out.group]))
-            events.append(told.with_columns(group=busy[told.group]))
-            return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
+            course.go_among(busy, *_judged(policy, state.select(busy), line))
+        elif len(busy):
+            continue
+        return course.judged()
 
 
-def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, Decided, Events, _JudgedMessages]:
+def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[Judged, _JudgedMessages]:
     """Judge messages through at most one stay of each group; return those left for the next pass."""
     since, whole = state.groups.since, line
     inner, aside = _apart(state)
@@ -239,15 +238,14 @@ def _pass(policy: Stays, state: State, line: _JudgedMessages) -> tuple[State, De
         state, out = _late(policy, state, line.take(tail))
         decided.append(out)
         line = line.take(~tail)
-    return state, Decided.concat(decided), Events.concat(events), line
+    return (state, Decided.concat(decided), Events.concat(events)), line
 
 
 def _opened(inner: State, aside: Held, line: _JudgedMessages) -> tuple[State, Held, _JudgedMessages]:
     """Open the groups whose first message is an opening one: it goes first, then the messages held aside, as if they arrived now."""
     opens = inner.groups.has(Flag.UNOPENED)
     heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
-    opens = np.zeros(len(inner), np.bool_)
-    opens[line.group[heads]] = True
+    opens = mask_of(len(inner), line.group[heads])
     time, cause, timed = (np.zeros(len(inner), np.int64) for _ in range(3))
     time[line.group[heads]], cause[line.group[heads]] = line.time[heads], line.cause[heads]
     timed[line.group[heads]] = line.timed[heads]
@@ -275,11 +273,9 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _JudgedMessages) -> t
     place, first = np.arange(len(line)), first_rows(_opening(policy, inner, line), line.group, len(inner))
     stopped = groups.has(_STOPPED)
     waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))
-    has_next = np.zeros(len(inner), np.bool_)
-    has_next[aside.group[aside.bits & OPENS != 0]] = True
-    begins = np.zeros(len(inner), np.int64)
+    has_next = mask_of(len(inner), aside.group[aside.bits & OPENS != 0])
     starts = np.flatnonzero(first_per_group(line.group))
-    begins[line.group[starts]] = starts
+    begins = by_group(len(inner), 0, line.group[starts], starts)
     behind = closing[line.group] & (has_next[line.group] | (place >= first[line.group]))
     at_once = has_next | (first == begins)
     return waits | (behind & at_once[line.group]), behind & ~at_once[line.group]
@@ -337,10 +333,8 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
     exempt: Policy = policy
     if isinstance(policy, StandardStays) and policy.capacity is not None and line.aside.any():
         # Messages that were held aside are no new arrivals: no capacity rejects them, nor the message that has opened the group.
-        last = np.full(len(inner), -1, np.int64)
         rows = np.flatnonzero(line.aside)
-        last[line.group[rows]] = rows
-        now = np.arange(len(line)) <= last[line.group]
+        now = np.arange(len(line)) <= by_group(len(inner), -1, line.group[rows], rows)[line.group]
         exempt = replace(policy, capacity=None)
     now &= _rules(policy).quiet(exempt, inner, line.arrivals, clocked=False) | ~now
     line, left = line.take(now), line.take(~now)
@@ -349,9 +343,8 @@ def _through(policy: Stays, inner: State, line: _JudgedMessages) -> tuple[State,
     place = bits.first_closing(policy, out, len(inner))
     if (place >= 0).any():
         # Up to the message that let the closing one leave.
-        let_go = np.full(len(inner), len(line), np.int64)
         closes = np.flatnonzero(place >= 0)
-        let_go[closes] = _places(line.ref, out.cause[place[closes]])
+        let_go = by_group(len(inner), len(line), closes, _places(line.ref, out.cause[place[closes]]))
         passes = np.arange(len(line)) <= let_go[line.group]
         left = _JudgedMessages.concat([line.take(~passes), left])
         left = left.take(order_by_group(left.group))
@@ -373,8 +366,6 @@ def _taken(policy: Policy, inner: State, line: _JudgedMessages) -> tuple[State, 
 
 @dataclass(frozen=True, slots=True)
 class _Bits:
-    """The bits of messages, by ref, in order."""
-
     ref: Ints
     bits: Ints
 
@@ -505,21 +496,19 @@ def due(policy: Stays, state: State) -> Ints:
 
 
 def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    decided, events = [no_messages()], [no_events()]
+    course = Course(state)
     while True:
         ripe = due(policy, state) <= until
         if not ripe.any():
-            return state, Decided.concat(decided), Events.concat(events)
+            return course.judged()
         state, late = _timed_out(policy, state, ripe)
+        course.note(late)
         state, out, told = _fired(policy, state, until)
-        decided += [late, out]
-        events.append(told)
+        course.go(state, out, told)
         moment = np.full(len(state), NEVER, np.int64)
         for part in (late, out):
             np.maximum.at(moment, part.group, part.cause)
-        state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
-        decided.append(out)
-        events.append(told)
+        state = course.go(*go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment)))
 
 
 def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided]:
@@ -559,15 +548,13 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """After a timer or an action: close groups that hold nothing, and judge messages held aside where their wait is over."""
-    decided, events = [no_messages()], [no_events()]
     state, closed = close_emptied(policy, state)
-    events.append(closed.with_columns(at=now[closed.group]))
     state, line = _woken(policy, state, now, now, timed=True)
+    course = Course(state)
+    course.note(events=closed.with_columns(at=now[closed.group]))
     if len(line):
-        state, out, told = _judged(policy, state, line)
-        decided.append(out)
-        events.append(told)
-    return state, Decided.concat(decided), Events.concat(events)
+        course.go(*_judged(policy, state, line))
+    return course.judged()
 
 
 def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:

@@ -17,9 +17,11 @@ from seriatim.kernel.policies.conflicts import rows_of
 from seriatim.kernel.values.columns import (
     Bools,
     Ints,
+    by_group,
     first_per_group,
     first_rows,
     last_per_group,
+    mask_of,
     order_by,
     put_first,
     sum_before,
@@ -40,12 +42,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
         may &= _before_next(state, arrivals)
     if not clocked or policy.timeout is None:
         return may
-    group = arrivals.group
-    first = first_per_group(group)
-    fresh = np.full(len(state), FOREVER, np.int64)
-    fresh[group[first]] = arrivals.time[first] + micros(policy.timeout)
-    limit = np.minimum(due(policy, state), fresh)
-    return may & ((arrivals.time <= limit[group]) | first)
+    return may & arrivals.in_time(due(policy, state), micros(policy.timeout))
 
 
 def _before_size(state: State, arrivals: Arrivals) -> Bools:
@@ -98,8 +95,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     np.maximum.at(done, held.group, np.where(full[held.group], position, -1))
     after = np.arange(len(arrivals)) > done[group]
     disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
-    cause = np.zeros(len(state), np.int64)
-    cause[full] = arrivals.ref[done[full]]
+    cause = by_group(len(state), 0, full, arrivals.ref[done[full]])
     state, released, closed = _left(policy, state, full, cause, clock, timed=False)
 
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
@@ -179,8 +175,7 @@ def _learn_size(
     mark(later & (place > size[group]), Reason.ABOVE_SIZE)
     # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
     _, _, twice = _collect(state.held, arrivals, disposition)
-    first = np.ones(len(arrivals), np.bool_)
-    first[twice] = False
+    first = ~mask_of(len(arrivals), twice)
     # A void above it is one from the moment it was taken in, and its place goes with the others.
     void = learns & first & (place > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING

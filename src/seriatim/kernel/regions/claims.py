@@ -158,29 +158,17 @@ def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) ->
     in_turn = open_ & (requests.number == done + step * (place + 1)) & (place < most)
     fits = in_turn & ~conflict & ~forgotten & ~waits
     unbroken = sum_before(at, (open_ & ~fits).astype(np.int64)) == 0
-    answer = np.select(
-        [
-            invalid,
-            conflict,
-            over,
-            forgotten,
-            state == SessionState.SUSPENDED,
-            held,
-            fits & unbroken,
-            waits & in_turn & unbroken,
-        ],
-        [
-            JournalAnswer.INVALID,
-            JournalAnswer.CONFLICT,
-            JournalAnswer.OVER,
-            JournalAnswer.FORGOTTEN,
-            JournalAnswer.SUSPENDED,
-            JournalAnswer.WORKING,
-            JournalAnswer.TAKEN,
-            JournalAnswer.LATER,
-        ],
-        JournalAnswer.AHEAD,
-    ).astype(np.int64)
+    answers = {  # the first that applies
+        JournalAnswer.INVALID: invalid,
+        JournalAnswer.CONFLICT: conflict,
+        JournalAnswer.OVER: over,
+        JournalAnswer.FORGOTTEN: forgotten,
+        JournalAnswer.SUSPENDED: state == SessionState.SUSPENDED,
+        JournalAnswer.WORKING: held,
+        JournalAnswer.TAKEN: fits & unbroken,
+        JournalAnswer.LATER: waits & in_turn & unbroken,
+    }
+    answer = np.select(list(answers.values()), list(answers), JournalAnswer.AHEAD).astype(np.int64)
     again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, requests.until], NEVER)
     return Answers(answer, again)
 

@@ -144,14 +144,10 @@ def send_steps(first: Ints, second: Ints, journal: Ints, enough: int = QUORUM) -
     replies = np.stack([first, second, journal])
     votes = (replies == Reply.FOR).sum(axis=0)
     away = (replies == Reply.AWAY).sum(axis=0)
-    boxes = replies[:2]
-    return np.select(
-        [
-            (replies == Reply.AGAINST).any(axis=0),
-            votes >= enough,
-            away >= QUORUM,
-            (boxes == Reply.NOT_ASKED).any(axis=0),
-        ],
-        [SendStep.WITHDRAW, SendStep.ANSWER, SendStep.GIVE_UP, SendStep.ASK_BOX],
-        SendStep.ASK_JOURNAL,
-    ).astype(np.int64)
+    steps = {  # the first that applies
+        SendStep.WITHDRAW: (replies == Reply.AGAINST).any(axis=0),
+        SendStep.ANSWER: votes >= enough,
+        SendStep.GIVE_UP: away >= QUORUM,
+        SendStep.ASK_BOX: (replies[:2] == Reply.NOT_ASKED).any(axis=0),
+    }
+    return np.select(list(steps.values()), list(steps), SendStep.ASK_JOURNAL).astype(np.int64)

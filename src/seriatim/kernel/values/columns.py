@@ -67,6 +67,19 @@ class Columns:
         return cls(*[None if any(one is None for one in column) else np.concatenate(column) for column in columns])
 
 
+class Numbered(Columns):
+    """Messages by their numbers: `sequence` is the first that each covers, `through` the last; None: each covers its own alone."""
+
+    __slots__ = ()
+    sequence: Ints
+    through: Ints | None
+
+    @property
+    def ends(self) -> Ints:
+        """The last number that each message covers."""
+        return self.sequence if self.through is None else self.through
+
+
 def order_by_group(group: Ints) -> Ints:
     """The positions that sort by group and keep the order within a group."""
     if len(group) and group[-1] < _RADIX and group.max() < _RADIX:
@@ -85,6 +98,19 @@ def order_by(group: Ints, sequence: Ints) -> Ints:
         # One sort of a packed key; the input is mostly in order, which a stable (merging) sort exploits.
         return np.argsort(group * span + (sequence - low), kind="stable")
     return np.lexsort((sequence, group))
+
+
+def mask_of(n: int, rows: NDArray[Any]) -> Bools:
+    mask = np.zeros(n, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def by_group(groups: int, otherwise: int, group: NDArray[Any], values: Ints | int) -> Ints:
+    """A value for each group: that of its last row, or `otherwise`."""
+    found = np.full(groups, otherwise, np.int64)
+    found[group] = values
+    return found
 
 
 def spans(group: Ints, groups: int) -> tuple[Ints, Ints]:

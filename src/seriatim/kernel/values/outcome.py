@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints
+from seriatim.kernel.values.columns import Bools, Columns, Ints, Numbered, empty_ints, mask_of
 
 #: How many numbers that a set lacks are shown one by one: its size may be any.
 MOST_SHOWN = 10_000
@@ -234,7 +234,7 @@ class MessageRows(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Decided(Columns):
+class Decided(Numbered):
     """Decided messages, a row for each; released rows of one group stand in the order in which they leave. `cause` is the ``ref`` of the
     arrival that caused the decision; if `timed` is true, a timer or an action caused it, and `cause` is its time. `cause` orders decisions
     over groups. `counted`: it wasn't released, and counts as a message of a producer that has begun anew. `fingerprint`: of a released one
@@ -253,10 +253,6 @@ class Decided(Columns):
     counted: Bools
     fingerprint: Ints
     through: Ints | None = None
-
-    @property
-    def ends(self) -> Ints:
-        return self.sequence if self.through is None else self.through
 
     @classmethod
     def of(
@@ -353,13 +349,11 @@ class Events(Columns):
         groups, first, which = np.unique(self.group[rows], return_index=True, return_inverse=True)
         count = self.count.copy()
         count[rows[first]] = np.bincount(which, self.count[rows], len(groups)).astype(np.int64)
-        kept = np.ones(len(self), np.bool_)
-        kept[rows] = False
+        kept = ~mask_of(len(self), rows)
         kept[rows[first]] = True
         return self.with_columns(count=count).take(kept)
 
     def without_numbers(self) -> Events:
-        """The same events, which concern no numbers."""
         none = np.full(len(self), _NO_NUMBER, np.int64)
         return self.with_columns(first=none, last=none)
 

@@ -193,7 +193,8 @@ class _Pattern:
             case "[":
                 return self._place(self._class(0))
             case "\\":
-                return self._place(_as_set(self._escape()))
+                member = self._escape()
+                return self._place(_set_of(member) if isinstance(member, int) else member)
             case "?" | "*" | "+" | "{":
                 self._refuse(f"has a {character} that follows nothing")
         self._at += 1
@@ -206,7 +207,6 @@ class _Pattern:
         return _Fragment(empty=False, first=frozenset([number]), last=frozenset([number]))
 
     def _class(self, depth: int) -> _Set:
-        """Read a class in brackets, with subtraction."""
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         self._at += 1
@@ -267,10 +267,6 @@ class _Pattern:
         if not character or character.isalnum():
             self._refuse(f"has \\{character}, which is no escape")
         return ord(character)
-
-
-def _as_set(member: int | _Set) -> _Set:
-    return _set_of(member) if isinstance(member, int) else member
 
 
 @lru_cache(maxsize=256)

@@ -60,13 +60,11 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
 
 
 def link_entry(entry: Section, name: str) -> Link | None:
-    """A link; None if it is wrong, which is reported."""
     places = {key: entry.unreplaced(key, "the process that transmits") for key in _PLACES if entry.has(key)}
     return read_declared(entry, Link, {"name": name, **places})
 
 
 def schedule_entry(entry: Section, name: str) -> Schedule | None:
-    """A schedule; None if it is wrong, which is reported."""
     given: dict[str, Any] = {"name": name, "cron": entry.text("cron", required=True)}
     if entry.has("context"):
         section = entry.section("context")
@@ -108,7 +106,6 @@ class BoxFile:
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
-    """The declarations of a file. Arguments as for `examine`."""
     declarations, faults = examine(path, environment, present=present)
     if not faults:
         return declarations

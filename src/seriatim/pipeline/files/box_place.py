@@ -18,7 +18,6 @@ from seriatim.pipeline.declared.pipeline import (
     Source,
     source_variable,
 )
-from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.box_properties import DIALOG
@@ -29,7 +28,6 @@ _ROW = ("group", "ordinal", "message_id")
 
 
 def read_place(pipeline: Section) -> BoxPlace:
-    """The ``box`` of a pipeline file: ``{dsn: …, schema: …}``."""
     section = pipeline.section("box")
     if section is None:
         return BoxPlace()
@@ -119,11 +117,6 @@ def service_port(port: Section) -> Deliver | None:
             port.named_fault(key, error.what, error.remedy)
             return None
     return Deliver(BOX, None, {option: value for option, value in names.items() if value is not None})
-
-
-def by_subscriptions() -> Destination:
-    """The one destination of ``route: box``, which the box's subscriptions route further."""
-    return Destination(Queue("box", Unordered()), Deliver(BOX))
 
 
 def in_place(

@@ -19,7 +19,7 @@ def check_source(section: Section, options: Collection[str]) -> None:
     given = [name for name in _TOPICS if name.lower() in known]
     if len(given) != 1:
         what = f"Kafka's source takes one of {', '.join(_TOPICS)}, and has {' and '.join(given) or 'none'}"
-        section.fault("options" if section.has("options") else None, what, "such as options: {subscribe: orders}")
+        _fault(section, what, "{subscribe: orders}")
     _check_servers(section, known)
 
 
@@ -27,18 +27,17 @@ def check_sink(section: Section, options: Collection[str]) -> None:
     """Report a port that doesn't name its servers or its topic."""
     known = {name.lower() for name in options}
     if "topic" not in known:
-        what = "Kafka's sink needs a topic"
-        section.fault("options" if section.has("options") else None, what, "such as options: {topic: ordered}")
+        _fault(section, "Kafka's sink needs a topic", "{topic: ordered}")
     _check_servers(section, known)
 
 
 def _check_servers(section: Section, known: Collection[str]) -> None:
-    if _SERVERS in known:
-        return
-    what = f"Kafka needs {_SERVERS}, the brokers to begin with"
-    section.fault(
-        "options" if section.has("options") else None, what, f'such as options: {{{_SERVERS}: "k1:9092,k2:9092"}}'
-    )
+    if _SERVERS not in known:
+        _fault(section, f"Kafka needs {_SERVERS}, the brokers to begin with", f'{{{_SERVERS}: "k1:9092,k2:9092"}}')
+
+
+def _fault(section: Section, what: str, options: str) -> None:
+    section.fault("options" if section.has("options") else None, what, f"such as options: {options}")
 
 
 def remark_connector(file: Section, formats: Iterable[str | None], spark: Mapping[str, str]) -> None:

@@ -24,7 +24,6 @@ _AROUND = ((("receive",), ("route",)), (("to", "where"), ("resequence", "deliver
 def process(
     parent: Section, folders: Sequence[Path], properties: Properties, returned: dict[str, str] | None = None
 ) -> Process | None:
-    """Read `process`, if there is one; else None."""
     if not parent.has("process"):
         return None
     _check_order(parent, _AROUND[returned is not None])

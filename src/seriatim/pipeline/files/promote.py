@@ -202,7 +202,6 @@ class _Paths:
 
 
 def is_json_path(path: str) -> bool:
-    """Whether it leads to one place in a JSON document."""
     return _JSON_PATH.fullmatch(path) is not None
 
 

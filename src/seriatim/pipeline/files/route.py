@@ -13,7 +13,7 @@ from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TA
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files import kafka
-from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
+from seriatim.pipeline.files.box_place import queue_port, service_port
 from seriatim.pipeline.files.declared import made, read_fields
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.files.policy import read_policy
@@ -40,7 +40,7 @@ def route(
     """Read all destinations; `functions` are the folders in which the user's functions are looked for."""
     written = pipeline.tree("route")
     if isinstance(written, Scalar) and written.value == "box":
-        return (by_subscriptions(),)
+        return (Destination(Queue("box", Unordered()), Deliver(BOX)),)  # whose subscriptions route further
     returned: dict[str, str] = {}
     types = filter_types(properties)
     destinations: list[Destination] = []

@@ -37,6 +37,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -114,60 +115,38 @@ class Identity:
         )  # fmt: skip
 
 
+class _Inside:
+    """A file or a folder of a checkpoint, by its name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, checkpoint: Checkpoint, kind: type | None = None) -> Path:
+        return checkpoint.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     root: Path
 
-    @property
-    def query(self) -> Path:
-        return self.root / "query"
-
-    @property
-    def control(self) -> Path:
-        return self.root / "control"
-
-    @property
-    def stop_request(self) -> Path:
-        """The file with which another process asks the run to end."""
-        return self.root / "stop"
-
-    @property
-    def operator_log(self) -> Path:
-        return self.root / "operator-log"
+    query, control, operator_log = _Inside("query"), _Inside("control"), _Inside("operator-log")
+    #: The file with which another process asks the run to end.
+    stop_request = _Inside("stop")
+    #: The folders for messages that were not released, and that match no destination, unless the pipeline names others.
+    set_aside, unrouted = _Inside("set-aside"), _Inside("unrouted")
+    #: The folder where released messages wait for failing ports.
+    waiting = _Inside("waiting")
+    #: The folder where workers note running calls of the user's functions, and messages that end their processes.
+    calls = _Inside("calls")
+    tally = _Inside("tally.json")
+    #: Spark's standard error.
+    log = _Inside("spark.log")
+    _manifest = _Inside("pipeline.json")
 
     def check_logs(self, identity: Identity) -> None:
         """Check that the control log and the operator log are whole, and this checkpoint's."""
         ControlLog(self.control, identity.id).check(log_position(self.query, done=True))
         OperatorLog(self.operator_log, identity.id).check()
-
-    @property
-    def set_aside(self) -> Path:
-        """The folder for messages that were not released, unless the pipeline names one."""
-        return self.root / "set-aside"
-
-    @property
-    def unrouted(self) -> Path:
-        """The folder for messages that match no destination, unless the pipeline names one."""
-        return self.root / "unrouted"
-
-    @property
-    def waiting(self) -> Path:
-        """The folder where released messages wait for failing ports."""
-        return self.root / "waiting"
-
-    @property
-    def calls(self) -> Path:
-        """The folder where workers note running calls of the user's functions, and messages that end their processes."""
-        return self.root / "calls"
-
-    @property
-    def tally(self) -> Path:
-        return self.root / "tally.json"
-
-    @property
-    def log(self) -> Path:
-        """Spark's standard error."""
-        return self.root / "spark.log"
 
     def last_begun(self) -> int:
         """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
@@ -226,10 +205,6 @@ class Checkpoint:
         if pipeline.source_file is not None:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
         return self._found()[1]
-
-    @property
-    def _manifest(self) -> Path:
-        return self.root / "pipeline.json"
 
     def _write(self, manifest: Mapping[str, Any]) -> None:
         write_synced(self._manifest, json.dumps(manifest, indent=2).encode())
@@ -388,17 +363,18 @@ class Checkpoint:
         try:
             content = json.loads(self._manifest.read_bytes())
             check_layout(content["layout"], self.root, is_cut_by_key=content.get(_SPREAD) == BY_KEY)
+            stamped, moved = content.get(_STAMPED, {}), content.get(_MOVED_STATE)
             known = Identity(
                 *_known(content),
                 self._history(content),
                 _departed(content),
                 stamp_buckets=content.get(_STAMP_BUCKETS),
-                by_counts=bool(content.get(_STAMPED, {}).get("by_counts")),
-                following=dict(content.get(_STAMPED, {}).get("following", {})),
-                moved=self.root.absolute() / content[_MOVED_STATE]["folder"] if content.get(_MOVED_STATE) else None,
-                former_buckets=content[_MOVED_STATE]["buckets"] if content.get(_MOVED_STATE) else 0,
-                is_woken=bool(content.get(_MOVED_STATE) and content[_MOVED_STATE].get("entry")),
+                by_counts=bool(stamped.get("by_counts")),
+                following=dict(stamped.get("following", {})),
             )
+            if moved:
+                folder, is_woken = self.root.absolute() / moved["folder"], bool(moved.get("entry"))
+                known = replace(known, moved=folder, former_buckets=moved["buckets"], is_woken=is_woken)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(self._manifest), remedy="restore it") from error
         return content, known
@@ -460,10 +436,10 @@ class Checkpoint:
     def _refused(
         self, manifest: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str] = ()
     ) -> Iterator[Change]:
-        yield from (change for change in self._other_facts(manifest, known, pipeline) if change.effect == "refused")
-        yield from (
-            change for change in self._other_destinations(manifest, pipeline, abandon) if change.effect == "refused"
+        others = chain(
+            self._other_facts(manifest, known, pipeline), self._other_destinations(manifest, pipeline, abandon)
         )
+        yield from (change for change in others if change.effect == "refused")
         yield from _other_claims(manifest, pipeline)
         queues = [route.queue for route in pipeline.route if route.queue.name in manifest["queues"]]
         yield from ordering_changes(manifest[_ORDERING], queues)

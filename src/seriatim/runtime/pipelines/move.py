@@ -34,7 +34,6 @@ class Moved:
 
 
 def move(pipeline: Pipeline) -> Moved:
-    """Move the checkpoint of a pipeline to the number of buckets that the pipeline has."""
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     if not (checkpoint.root / "pipeline.json").exists():
         raise NotFound("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")
@@ -46,16 +45,13 @@ def move(pipeline: Pipeline) -> Moved:
         return Moved(checkpoint.root, buckets, wanted)
 
 
-def _check_finished(checkpoint: Checkpoint, remedy: str) -> None:
-    if checkpoint.in_flight():
-        problem = f"batch {checkpoint.last_begun()} was begun and not finished"
-        raise CheckpointMismatch(problem, where=str(checkpoint.root), remedy=remedy)
-
-
 def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: int) -> None:
     """Cut the state into another number of buckets."""
     known = checkpoint.check_as_it_is(pipeline)
-    _check_finished(checkpoint, "finish it with the former number of buckets: seriatim run FILE --once")
+    if checkpoint.in_flight():
+        problem = f"batch {checkpoint.last_begun()} was begun and not finished"
+        remedy = "finish it with the former number of buckets: seriatim run FILE --once"
+        raise CheckpointMismatch(problem, where=str(checkpoint.root), remedy=remedy)
     if known.moved is not None:
         raise CheckpointMismatch(
             f"the state isn't in its {counted(known.buckets, 'bucket')} yet to which it was moved before",

@@ -17,28 +17,8 @@ from seriatim.spark.deliver.outgoing import Waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.resequence.bucket import MOST_SKIPPED
 
-__all__ = [
-    "Account",
-    "Again",
-    "Ending",
-    "HeldGroup",
-    "LeaseState",
-    "News",
-    "Ports",
-    "Progress",
-    "Report",
-    "Routing",
-    "RunSummary",
-    "Running",
-    "SetAsideReason",
-    "SkippedHole",
-    "SkippedHoles",
-    "Spread",
-    "SuspectedRestart",
-    "SuspectedRestarts",
-    "Tell",
-    "Waiting",
-]
+#: The news and the facts of other modules that a report has.
+__all__ = ["LeaseState", "SetAsideReason", "Waiting"]
 
 #: The reason why a run ended: a signal; the end of its input; the end of time after that; the end of the input at its begin.
 Ending = Literal["stopped", "once", "finished", "drained"]

@@ -395,16 +395,13 @@ class _Watch:
                 self._looked()
             if ends and idle:
                 return True
-            if self._stop.requested and (events or self._is_between_batches(query)):
+            # No batch runs, or it is cancelled: the query may be ended even if none of its batches has just ended.
+            if self._stop.requested and (events or self._stop.at_once or not query.status["isTriggerActive"]):
                 return False
             if ended and not events:
                 return True
             self._care(running.sink)
             self._stop.wait(_LOOK_S)
-
-    def _is_between_batches(self, query: StreamingQuery) -> bool:
-        """Return whether a query may be ended now, even if none of its batches has just ended: no batch runs, or it is cancelled."""
-        return self._stop.at_once or not query.status["isTriggerActive"]
 
     def _take_in(self, events: Iterable[Mapping[str, Any]], running: _Query, command: int) -> bool:
         """Account for new events; return whether there was no new data after a command was read."""
@@ -510,12 +507,8 @@ class _Watch:
         for account in _accounts(dict.fromkeys(self._arrived, 0), before, now):
             self._arrived[account.destination] -= account.missing
         self._received -= _routing(0, 0, before, now).missing
-        LOG.warning(
-            "batches_not_seen",
-            pipeline=self._pipeline.name,
-            batches=len(missed),
-            _of=counted(len(missed), "batch", "batches"),
-        )
+        of = counted(len(missed), "batch", "batches")
+        LOG.warning("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed), _of=of)
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         seconds = time.monotonic() - self._began

@@ -55,7 +55,6 @@ def _check_metadata(file: Path) -> None:
 
 
 def _check_source(folder: Path, log: int) -> None:
-    """Check that the log of a source of files has the files of a batch."""
     file = next((path for path in (folder / str(log), folder / f"{log}.compact") if path.exists()), None)
     if file is None:
         problem = "the file is missing that says which files a batch has read"

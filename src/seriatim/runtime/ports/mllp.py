@@ -93,8 +93,6 @@ class _Handle:
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What holds for each connection."""
-
     limits: ListenLimits
     tls: RenewedContext | None
     largest: int
@@ -147,12 +145,8 @@ class MllpSource(Source):
         self.properties = self._paths = property_names(properties, "path")
         for path in self._paths.values():
             checked_path(path)
-        for called, value in (
-            ("largest", largest),
-            ("connections", connections),
-            ("silent", silent),
-            ("patience", patience),
-        ):
+        above_0 = {"largest": largest, "connections": connections, "silent": silent, "patience": patience}
+        for called, value in above_0.items():
             if value <= 0:
                 raise UsageError(f"{called} can't be {shown(value)}", remedy="a number above 0")
         files = TlsFiles(certificate, key, authority, "mllp")

@@ -32,7 +32,6 @@ class Readers:
 
 
 def after_look(before: Readers, ready: int, minimum: int, maximum: int, now: float) -> Readers:
-    """The result of the rule after a check."""
     useful = max(minimum, min(ready, maximum))
     wanted = max(minimum, min(before.wanted, maximum))
     if wanted == 0 and useful:

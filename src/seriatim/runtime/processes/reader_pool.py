@@ -92,11 +92,9 @@ class ReaderPool:
         return [] if work is None else work.supervisor.works
 
     def end(self) -> None:
-        """Ask all readers to end after their turns."""
         self._dismiss()
 
     def wait(self, seconds: float, *, at_once: bool) -> bool:
-        """Wait until all readers have ended."""
         if self._work is None:
             return True
         if at_once:

@@ -22,7 +22,7 @@ from seriatim.box.workers.reader_slots import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Limits
-from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.told_once import ToldOnce
 from seriatim.regions.regions import Regions
 from seriatim.runtime.ports.receive_port import ReceivePort
 from seriatim.runtime.processes.reader_pool import ReaderPool
@@ -53,7 +53,7 @@ class ScheduleClock:
         self._access = box.access
         self._due = time.monotonic()
         self._thread: threading.Thread | None = None
-        self._told = ""
+        self._told = ToldOnce("schedules_not_published")
 
     def look(self) -> None:
         """Publish what is due, in a thread, if it is time and no thread does so."""
@@ -71,19 +71,14 @@ class ScheduleClock:
         try:
             done = publish_due(self._access)
         except EnvironmentProblem as error:
-            self._tell(logging.INFO, f"no schedules: {error}")
+            self._told.tell(f"no schedules: {error}", logging.INFO)
             self._due = time.monotonic() + _REFUSED_S
         except SeriatimError as error:
-            self._tell(logging.WARNING, f"schedules publish nothing: {error}")
+            self._told.tell(f"schedules publish nothing: {error}")
         else:
-            self._told = ""
+            self._told.forget()
             rest_s = _LONGEST_S if done.next_s is None else min(max(done.next_s, _SHORTEST_S), _LONGEST_S)
             self._due = time.monotonic() + rest_s
-
-    def _tell(self, level: int, text: str) -> None:
-        if text != self._told:
-            LOG.log(level, "schedules_not_published", error=text)
-        self._told = text
 
 
 class Door(Protocol):
@@ -153,7 +148,7 @@ class Serve:
         self.looked = 0.0
         self._pools: dict[int, ReaderPool] = {}
         self._stop = Stop()
-        self._told = ""
+        self._told = ToldOnce("serving_interrupted")
 
     def run(self) -> None:
         """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
@@ -222,11 +217,10 @@ class Serve:
             for queue_id in self._pools.keys() - numbered.keys():
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
-            if str(error) != self._told:
-                LOG.warning("serving_interrupted", error=error)
-            self._told = str(error)
+            self._told.tell(error)
         else:
-            self._told, self.looked = "", time.monotonic()
+            self._told.forget()
+            self.looked = time.monotonic()
 
     def _let_go(self, queue_id: int, slots: Slots) -> None:
         """End the readers of a queue that was dropped, or has no activation any more."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from seriatim.box.box import MessageBox
 from seriatim.box.links.transmission import Roads, await_work, transmit
 from seriatim.errors import BoxDisabled, EnvironmentProblem, SeriatimError, Unavailable
-from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.told_once import ToldOnce
 from seriatim.runtime.stop_signal import Stop
 
 #: The interval at which other boxes are asked while nothing waits here, seconds.
@@ -32,7 +32,7 @@ class Transmitter:
     def __init__(self, box: MessageBox) -> None:
         self._access = box.access
         self._stop = Stop()
-        self._told = ""
+        self._told = ToldOnce("not_transmitted")
 
     def run(self) -> None:
         """Transmit until `stop` is called, or SIGTERM or SIGINT comes.
@@ -67,14 +67,14 @@ class Transmitter:
                     if not any(one.more for one in exchanges):
                         await_work(self._access, _ASK_S, ends, looks=not (is_idle and was_idle))
                     was_idle = is_idle
-                    self._told = ""
+                    self._told.forget()
                 except Unavailable as error:
-                    self._tell(logging.WARNING, error)
+                    self._told.tell(error)
                     self._rest(ends, _REST_S)
                 except (EnvironmentProblem, BoxDisabled) as error:
                     if refused is None:
                         raise
-                    self._tell(logging.INFO, error)
+                    self._told.tell(error, logging.INFO)
                     refused(_REFUSED_S)
         finally:
             roads.close()
@@ -85,11 +85,6 @@ class Transmitter:
             if ends() or done.wait(seconds / 10):
                 return
 
-    def _tell(self, level: int, error: SeriatimError) -> None:
-        if str(error) != self._told:
-            LOG.log(level, "not_transmitted", error=error)
-        self._told = str(error)
-
 
 class TransmitterThread:
     def __init__(self, box: MessageBox) -> None:
@@ -98,7 +93,6 @@ class TransmitterThread:
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
-        """Start it, unless it runs."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="seriatim-links", daemon=True)
             self._thread.start()

@@ -47,8 +47,6 @@ class HeldClaim:
 
 
 class ClaimKeeper(threading.Thread):
-    """The thread of a worker that renews its claims."""
-
     def __init__(self, journal: Journal, queue: str, heartbeat_s: float) -> None:
         super().__init__(name="seriatim-claims", daemon=True)
         self._journal = journal

@@ -52,7 +52,6 @@ class TendingThread:
         self._why: dict[str, str] = {}
 
     def look(self) -> None:
-        """Start it, unless it runs."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, name="seriatim-regions", daemon=True)
             self._thread.start()
@@ -85,13 +84,8 @@ class TendingThread:
     def _tell(self, copied: Copied) -> None:
         self._why.pop("", None)
         if copied.sent or copied.copied or copied.over:
-            LOG.info(
-                "region_copied",
-                region=copied.region,
-                copied=copied.copied,
-                over=copied.over,
-                _counted=counted(copied.copied, "message"),
-            )
+            messages = counted(copied.copied, "message")
+            LOG.info("region_copied", region=copied.region, copied=copied.copied, over=copied.over, _counted=messages)
         if copied.why is None:
             self._why.pop(copied.region, None)
         else:

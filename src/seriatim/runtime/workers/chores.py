@@ -13,7 +13,7 @@ from seriatim.box.operators.bulk_operations import work_for
 from seriatim.box.tick import tick
 from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.told_once import ToldOnce
 
 _PERIOD_S = 60.0
 #: How often a process looks for bulk operations without a worker.
@@ -29,7 +29,7 @@ class Chores:
         self._bulk_due = time.monotonic() + _BULK_S
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
-        self._told: dict[str, str] = {}
+        self._told = ToldOnce("chore_failed")
 
     def look(self) -> None:
         """Begin a step, if one is due and none is running."""
@@ -56,26 +56,21 @@ class Chores:
         try:
             if work_for(self._box.access, _STEP_S, self._ends.is_set):
                 self._bulk_due = time.monotonic()
-            self._told.pop("bulk", None)
+            self._told.forget("bulk")
         except EnvironmentProblem:  # the role may not operate, as a rule
             self._bulk_due = time.monotonic() + _PERIOD_S
         except SeriatimError as error:
-            self._tell("bulk", logging.WARNING, f"bulk operations stand still: {error}")
+            self._told.tell(f"bulk operations stand still: {error}", of="bulk")
 
     def _step(self) -> None:
         try:
             access = alone(self._box.access, "clean-up")
             tick(access)
             purge.run(access, seconds=_STEP_S)
-            self._told.pop("clean-up", None)
+            self._told.forget("clean-up")
         except ChoreTaken:
             pass
         except EnvironmentProblem as error:  # the role may not, as a rule; or the server takes no writes for a while
-            self._tell("clean-up", logging.INFO, f"no clean-up: {error}")
+            self._told.tell(f"no clean-up: {error}", logging.INFO, "clean-up")
         except SeriatimError as error:
-            self._tell("clean-up", logging.WARNING, f"the clean-up failed: {error}")
-
-    def _tell(self, chore: str, level: int, text: str) -> None:
-        if text != self._told.get(chore):
-            LOG.log(level, "chore_failed", error=text)
-        self._told[chore] = text
+            self._told.tell(f"the clean-up failed: {error}", of="clean-up")

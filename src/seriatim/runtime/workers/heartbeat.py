@@ -23,6 +23,7 @@ from seriatim.box.workers.heartbeat import Process, Report, WorkerOrders, beat, 
 from seriatim.box.workers.judge import judging
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.told_once import ToldOnce
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
 _PERIOD_S = 5.0
@@ -57,7 +58,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._wakes = threading.Event()
         self._thread: threading.Thread | None = None
-        self._told = ""
+        self._told = ToldOnce("no_heartbeat")
         self._clock_seen = -_CLOCK_EVERY_S
 
     @contextmanager
@@ -104,11 +105,11 @@ class Heartbeat:
             with self._box.access.transaction() as transaction:
                 answers = beat(transaction, self.process, [member.report() for member in members])
                 self._look_at_clock(transaction)
-            self._told = ""
+            self._told.forget()
         except Unavailable:  # the threads that need the database report it
             rest_s = min(rest_s, _AGAIN_S)
         except SeriatimError as error:  # the role may not, as a rule
-            self._tell(str(error))
+            self._told.tell(str(error))
         except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
             LOG.exception("heartbeat_failed")
         changed = [member.obey(answers[member.queue]) for member in members if member.queue in answers]
@@ -124,11 +125,6 @@ class Heartbeat:
         self._clock_seen = now
         if (seconds := apart(ahead_s(transaction))) is not None:
             LOG.warning("clocks_apart", _seconds=seconds)
-
-    def _tell(self, text: str) -> None:
-        if text != self._told:
-            LOG.warning("no_heartbeat", error=text)
-        self._told = text
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,11 +106,6 @@ class LeaseKeeper(threading.Thread):
 
     def _tell(self, lease: HeldLease) -> None:
         lease.lost.set()
-        MEASURES.count(Measure.LEASES_LOST, lease.queue.declared.name)
-        LOG.error(
-            "lease_lost",
-            queue=lease.queue.declared.name,
-            group=lease.delivery.group,
-            lease=lease.token,
-            _error=lease.error(),
-        )
+        queue = lease.queue.declared.name
+        MEASURES.count(Measure.LEASES_LOST, queue)
+        LOG.error("lease_lost", queue=queue, group=lease.delivery.group, lease=lease.token, _error=lease.error())

@@ -62,7 +62,6 @@ def _of_libraries() -> tuple[type, ...]:
 
 
 def _raised_by(error: BaseException) -> CodeType | None:
-    """Return the Python code that raised it, or called the raising code."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

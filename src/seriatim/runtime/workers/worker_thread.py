@@ -9,6 +9,7 @@ from typing import Protocol
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.text.event_log import LOG
+from seriatim.pipeline.text.told_once import ToldOnce
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -66,7 +67,7 @@ class WorkerThread(threading.Thread):
         if idleness is not None:
             idleness.joins(self)
         self._nap_s = 0.0
-        self._told = ""
+        self._told = ToldOnce("worker_waits", worker=turns.worker, queue=turns.queue)
         self._late: LateTurn | None = None
         #: Whether another thread has ended its turn: when its handler returns after all, this thread ends.
         self.given_up = False
@@ -139,7 +140,7 @@ class WorkerThread(threading.Thread):
                 self._nap(error)
             except ActionRefused as error:  # the queue is off, until an operator turns it on
                 MEASURES.looked(self._turns.queue)
-                self._tell(str(error))
+                self._told.tell(str(error))
                 if self._idleness is None:
                     self._stop_asked.wait(_OFF_NAP_S)
                 else:
@@ -170,7 +171,8 @@ class WorkerThread(threading.Thread):
         MEASURES.count(Measure.HANDLED, self._turns.queue, by=tried or 0)
         self.handled += tried or 0
         self._slot.count(tried or 0)
-        self._nap_s, self._told = 0.0, ""
+        self._nap_s = 0.0
+        self._told.forget()
         if idleness is None:
             return
         if tried is None:
@@ -181,11 +183,6 @@ class WorkerThread(threading.Thread):
     def _nap(self, error: SeriatimError | None) -> None:
         """Wait a while before the next attempt."""
         if error is not None:
-            self._tell(str(error))
+            self._told.tell(str(error))
         self._nap_s = min(max(2 * self._nap_s, _SHORT_NAP_S), _LONG_NAP_S)
         self._stop_asked.wait(self._nap_s * random.uniform(0.5, 1.0))  # noqa: S311 -- nobody gains by guessing it
-
-    def _tell(self, text: str) -> None:
-        if text != self._told:
-            LOG.warning("worker_waits", worker=self.name, queue=self._turns.queue, error=text)
-            self._told = text

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
@@ -34,6 +35,11 @@ _WRITING = frozenset(
     {"batch", "contract", "dialogBy", "fence", "fromService", "group", "sequence", "type", "wait", "writer"}
 )
 _KNOWN = ("dsn", "schema", "queue", "service", *_READING, *_WRITING)
+#: The fields of `BoxOptions` that have the text of their option.
+_TEXTS = (
+    "dsn", "schema", "queue", "pipeline", "prefix", "type", "group", "sequence", "writer", "service", "from_service", "contract",
+    "dialog_by",
+)  # fmt: skip
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
 
@@ -94,25 +100,16 @@ class BoxOptions:
             raise UsageError("there is no writer for the fence", remedy="give writer, batch and fence, or leave it out")
         if values.get("writer") == "":
             raise UsageError("writer is empty", remedy="name the writer, or leave out writer and batch")
+        texts: dict[str, Any] = {
+            name: value for name in _TEXTS if (value := values.get(name.replace("_", ""))) is not None
+        }
         return cls(
-            values.get("dsn"),
-            values.get("schema"),
-            values.get("queue"),
-            values.get("pipeline", "spark"),
-            _whole("maxMessagesPerTrigger", values.get("maxmessagespertrigger", str(_MESSAGES)), 1),
-            values.get("prefix", ""),
-            takes_over == "true",
-            values.get("type"),
-            values.get("group"),
-            values.get("sequence"),
-            values.get("writer"),
-            _whole("batch", values.get("batch", "0"), 0),
-            _whole("fence", values.get("fence", "0"), 0, _MOST_FENCE),
-            seconds(micros(values["wait"])) if "wait" in values else _WAIT_S,
-            values.get("service"),
-            values.get("fromservice"),
-            values.get("contract"),
-            values.get("dialogby"),
+            **texts,
+            at_most=_whole("maxMessagesPerTrigger", values.get("maxmessagespertrigger", str(_MESSAGES)), 1),
+            takes_over=takes_over == "true",
+            batch=_whole("batch", values.get("batch", "0"), 0),
+            fence=_whole("fence", values.get("fence", "0"), 0, _MOST_FENCE),
+            wait_s=seconds(micros(values["wait"])) if "wait" in values else _WAIT_S,
         )
 
     @staticmethod

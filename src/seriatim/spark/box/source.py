@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from seriatim.errors import UsageError
 from seriatim.spark.box.opening import Opening, Side
+from seriatim.spark.frames.columns import TICKET, columns
 from seriatim.spark.frames.property_types import arrow_type
 from seriatim.spark.session.versions import (
     ReadAllAvailable,
@@ -29,39 +30,13 @@ from seriatim.spark.session.versions import (
     refused,
 )
 
-_TICKET = T.StructType(
-    [
-        T.StructField("location", T.StringType()),
-        T.StructField("epoch", T.LongType()),
-        T.StructField("number", T.LongType()),
-    ]
+_TEXT, _LONG = T.StringType(), T.LongType()
+_COLUMNS = columns(
+    message_id=_TEXT, type=_TEXT, location=_TEXT, ticket=TICKET, content_type=_TEXT, received_at=T.TimestampType()
 )
-_COLUMNS = (
-    T.StructField("message_id", T.StringType()),
-    T.StructField("type", T.StringType()),
-    T.StructField("location", T.StringType()),
-    T.StructField("ticket", _TICKET),
-    T.StructField("content_type", T.StringType()),
-    T.StructField("received_at", T.TimestampType()),
-)
-_ORDER = (
-    T.StructField("group", T.StringType()),
-    T.StructField("sequence", T.LongType()),
-    T.StructField("ordinal", T.LongType()),
-    T.StructField("late", T.BooleanType()),
-)
-_PART = T.StructType(
-    [
-        T.StructField("name", T.StringType()),
-        T.StructField("content_type", T.StringType()),
-        T.StructField("body", T.BinaryType()),
-    ]
-)
-_BODY = (
-    T.StructField("context", T.StringType()),
-    T.StructField("body", T.BinaryType()),
-    T.StructField("parts", T.ArrayType(_PART)),
-)
+_ORDER = columns(group=_TEXT, sequence=_LONG, ordinal=_LONG, late=T.BooleanType())
+_PART = columns(name=_TEXT, content_type=_TEXT, body=T.BinaryType())
+_BODY = columns(context=_TEXT, body=T.BinaryType(), parts=T.ArrayType(_PART))
 
 
 class BoxFeed(Side, Protocol):
@@ -153,7 +128,6 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"reader": reader, "batch": batch} if messages else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The partitions of a batch: ranges of groups."""
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
@@ -211,7 +185,6 @@ class BoxReader(DataSourceReader):
     prefix: str
 
     def partitions(self) -> list[InputPartition]:
-        """The partitions: ranges of entries or arrivals."""
         with closing(self.opening()) as feed:
             _check_types(feed.properties(), self.schema, self.prefix)
             return [_MessageRange(0, 0, part) for part in feed.parts_now()]
@@ -249,7 +222,7 @@ def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
     """
     wanted = arrow_schema(schema, "UTC")
     there = set(rows.schema.names)
-    columns = []
+    found = []
     for field in wanted:
         try:
             column = rows.column(field.name).cast(field.type) if field.name in there else None
@@ -257,5 +230,5 @@ def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
             raise UsageError(
                 f"the column {field.name!r} is no {field.type} any more: {error}", remedy="start the query once more"
             ) from error
-        columns.append(pa.nulls(len(rows), field.type) if column is None else column)
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+        found.append(pa.nulls(len(rows), field.type) if column is None else column)
+    return pa.RecordBatch.from_arrays(found, schema=wanted)

@@ -41,7 +41,6 @@ _lock = threading.Lock()
 
 
 def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | None) -> tuple[Controlled, DataFrame]:
-    """The control source of an operator, and its frame."""
     made = Controlled(uuid.uuid4().hex, buckets, ticks, log, None if _is_remote(session) else _folder())
     clock = _clock_of(session)
     if ticks:

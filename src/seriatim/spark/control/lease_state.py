@@ -35,7 +35,6 @@ class LeaseState:
 
     @property
     def in_words(self) -> str:
-        """For people."""
         match self.state:
             case "active":
                 return f"active in region {self.region}"

@@ -48,7 +48,6 @@ class ControlLog:
         return cls(folder, str(owner))
 
     def append(self, entries: Iterable[Mapping[str, Any]]) -> int:
-        """Write entries as one file; return its number."""
         hidden = self._folder / f".{uuid.uuid4()}"
         lines = [json.dumps(entry) for entry in entries]
         with writing("the control log", self._folder):

@@ -80,7 +80,6 @@ class OperatorLog:
     def entries(
         self, *, after: int = -1, through: int | None = None, newest_first: bool = False, kind: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The entries of some batches, in order."""
         while True:
             files = [item for item in self._whole() if item.last > after and (through is None or item.first <= through)]
             for file in reversed(files) if newest_first else files:

@@ -21,8 +21,6 @@ _APART_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The batches of the last minute."""
-
     #: When each ended (seconds since 1970), how many messages it has received, and how many it has released; batches that follow each
     #: other within half a second are one.
     batches: tuple[tuple[float, int, int], ...] = ()

@@ -155,7 +155,6 @@ class Port:
         return (self.root / _MANIFEST).exists()
 
     def batches(self) -> list[int]:
-        """The ids of the batches that are in place, ascending."""
         names = [path.name.removeprefix("batch=") for path in self.root.glob("batch=*")]
         return sorted(int(name) for name in names if name.isdecimal())
 

@@ -59,7 +59,6 @@ class SetAsideReason:
 
     @classmethod
     def from_json(cls, text: str) -> SetAsideReason:
-        """The reason again."""
         return cls(**json.loads(text))
 
 

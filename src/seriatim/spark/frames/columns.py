@@ -17,6 +17,15 @@ TURN_OVER = "seriatim.last_number"
 NESTED = (T.ArrayType, T.MapType, T.StructType, T.VariantType)
 
 
+def columns(**kinds: T.DataType) -> T.StructType:
+    """Columns by their names, which may be null."""
+    return T.StructType([T.StructField(name, kind) for name, kind in kinds.items()])
+
+
+#: The type of a ticket.
+TICKET = columns(location=T.StringType(), epoch=T.LongType(), number=T.LongType())
+
+
 def check_frame(df: object, function: str) -> None:
     """Refuse an object that isn't a frame of Spark."""
     if isinstance(df, DataFrame):

@@ -236,7 +236,6 @@ def _chosen(
 def _chosen_ints(
     batch: _Batch, by_queue: Sequence[tuple[object, Callable[[_Batch], Ints]]], rows: Ints, to: Ints
 ) -> Ints:
-    """Numbers that differ by queue, as `_chosen`."""
     found: dict[object, Ints] = {}
     places = []
     for source, numbers in by_queue:

@@ -98,8 +98,6 @@ class _Front:
 
 
 class _Task:
-    """The blocks of a task, and what it has counted."""
-
     def __init__(self, front: _Front) -> None:
         self._front = front
         self._columns = pa.ipc.read_schema(pa.py_buffer(front.columns))

@@ -147,7 +147,6 @@ def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, r
 
 
 def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """The frame with its missing columns of `columns` as null, and with ``_outputs``."""
     lacking = {name: F.lit(None).cast(kind) for name, kind in columns.items() if name not in df.columns}
     if OUTPUTS not in df.columns:
         # Code that returns only ids may still make several messages of one: each of them has its body.

@@ -20,7 +20,6 @@ class NotedFile(NamedTuple):
 
 
 def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
-    """The files of a micro-batch, from the logs of all file sources."""
     before, after = log_offsets(query, batch - 1), log_offsets(query, batch)
     for place, last in after.items():
         for number in range(before.get(place, -1) + 1, last + 1):

@@ -72,7 +72,7 @@ class RowPaths:
                 return promoted(finds, _RowReading(document, columns))
             # An envelope would report the same of a missing document and of an unreadable one.
             values, more = promoted(
-                [_null if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
+                [(lambda _: None) if item.told_by else find for item, find in zip(self.promote, finds, strict=True)],
                 _RowReading(None, columns),
             )
             return values, problem if more is None else f"{problem}; {more}"
@@ -119,10 +119,6 @@ class RowPaths:
             return look(row.opened[name])
 
         return lookup
-
-
-def _null(_: Any) -> Value:
-    return None
 
 
 def _opened(item: str, column: str, value: Any, read: Callable[[str], Any]) -> Any:

@@ -231,7 +231,6 @@ def _messages(
 
 
 def _is_column(entry: Receive, item: Promotion) -> bool:
-    """Whether a property is one column, so that Spark reads it."""
     if item.told_by is not None or len(item.paths) > 1:
         return False
     (path,) = item.paths

@@ -24,7 +24,7 @@ from seriatim.kernel.operators.expiry import expired, tombstones
 from seriatim.kernel.operators.held_groups import HeldGroups, held_groups
 from seriatim.kernel.policies.copies import regions_of, without_old
 from seriatim.kernel.policies.restarts import suspects_restart
-from seriatim.kernel.values.columns import Bools, Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, mask_of, order_by, order_by_group
 from seriatim.kernel.values.outcome import (
     REASONS,
     Decided,
@@ -222,7 +222,6 @@ class Bucket:
         self._put_back += before._put_back
 
     def _present(self) -> list[tuple[Queue, QueueState]]:
-        """The queues that have groups here, and these."""
         known = self._index.queues
         return [(queue, known[queue.name]) for queue in self._plan.queues if queue.name in known]
 
@@ -326,9 +325,7 @@ class Bucket:
         forgotten = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
         if not len(forgotten):
             return known
-        kept = np.ones(len(known.state), np.bool_)
-        kept[forgotten] = False
-        rest = known.take(np.flatnonzero(kept))
+        rest = known.take(np.flatnonzero(~mask_of(len(known.state), forgotten)))
         return replace(rest, forgotten=known.forgotten + 1)
 
     def _taken_back(self, name: str, known: QueueState, keys: pa.BinaryArray) -> QueueState:
@@ -350,11 +347,9 @@ class Bucket:
             rows = expired(queue.policy, known.state, now, micros(queue.group.expire_after))
             if len(rows) < max(LEAST_PUT_AWAY, (len(known.state) - len(rows)) // 8):
                 continue
-            kept = np.ones(len(known.state), np.bool_)
-            kept[rows] = False
             gone = known.take(rows)
             away[queue.name] = gone.with_state(tombstones(queue.policy, gone.state))
-            self._index.queues[queue.name] = known.take(np.flatnonzero(kept))
+            self._index.queues[queue.name] = known.take(np.flatnonzero(~mask_of(len(known.state), rows)))
         self._cold.add(away)
 
     def _queues_of_rows(self) -> pa.Array | None:
@@ -844,7 +839,6 @@ def waited_since(group: Sequence[Any]) -> tuple[int, str, str]:
 
 
 def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
-    """A column, or a field in one."""
     column = rows.column(path[0])
     return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
 

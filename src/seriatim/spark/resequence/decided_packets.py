@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.due import BIT, DUE, SLOT
+from seriatim.spark.frames.columns import columns
 from seriatim.spark.session.requirements import arrow_schema
 from seriatim.spark.state.packets import InArrow, unpack
 
@@ -30,8 +31,8 @@ _ROWS = "seriatim.rows"
 def operator_schema(rows: T.StructType) -> T.StructType:
     """The schema of the operator's output: packets of such rows, reports, and when something is due again in a slot."""
     packet = T.StructField("packet", T.BinaryType(), True, {_ROWS: rows.json()})
-    due = [T.StructField(name, T.LongType()) for name in (SLOT, BIT, DUE)]
-    return T.StructType([packet, T.StructField("report", T.StringType()), *due])
+    due = {name: T.LongType() for name in (SLOT, BIT, DUE)}
+    return T.StructType([packet, *columns(report=T.StringType(), **due)])
 
 
 def rows_of(frame: DataFrame) -> T.StructType | None:

@@ -165,7 +165,6 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
 
 
 def _last(policy: Policy, known: QueueState, last: int) -> int | str | None:
-    """What left last: its number, or its position."""
     if last == NOTHING:
         return None
     return shown_position(known.positions[last]) if by_position(policy) else last

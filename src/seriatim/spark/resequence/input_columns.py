@@ -339,17 +339,23 @@ def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Colu
     queues, time, void, merge = columns.queues, columns.time, columns.void, columns.merge
     of_any = partial(_of_any, df, queues, where)
     fingerprint: _ColumnOf = partial(_fingerprint, but=columns.arrival) if merge is None else merge.fingerprint
+
+    def content(queue: Queue) -> object:
+        if merge is None:
+            return compared(queue), queue.says.restarts
+        return isinstance(queue.policy, Fifo | Standard), queue.compare and compared(queue)
+
     # No queue of two regions has messages that open or close groups, or that name a size.
     ours: dict[str, Column | None] = {
         names.KEY: of_any(_key_source, _key, "binary"),
         names.SEQUENCE: of_any(_sequence_source, _number, "long"),
-        names.PROBLEM: of_any(_problem_source, _problem, "int"),
+        names.PROBLEM: of_any(lambda queue: (_sequence_source(queue), _size_source(queue)), _problem, "int"),
         names.SIZE: of_any(_size_source, _size_or_bits, "long") if merge is None else merge.bits.cast("long"),
-        names.FINGERPRINT: of_any(_content_source if merge is None else _merged_source, fingerprint, "long"),
+        names.FINGERPRINT: of_any(content, fingerprint, "long"),
         names.VOID: of_any(lambda queue: tuple(queue.says.filters.items()), partial(_void, void=void), "boolean"),
         names.THROUGH: of_any(_number_source, _through, "long"),
         names.EPOCH: of_any(_number_source, _epoch, "long"),
-        names.POSITION: of_any(_position_source, _position, "binary"),
+        names.POSITION: of_any(lambda queue: by_position(queue.policy) and queue.says, _position, "binary"),
         names.TIME: None,
     }
     if time is not None:
@@ -395,22 +401,6 @@ def _number_source(queue: Queue) -> object:
 
 def _position(df: DataFrame, queue: Queue) -> Column | None:
     return position(df, queue).number if by_position(queue.policy) else None
-
-
-def _position_source(queue: Queue) -> object:
-    return queue.says if by_position(queue.policy) else None
-
-
-def _content_source(queue: Queue) -> object:
-    return compared(queue), queue.says.restarts
-
-
-def _merged_source(queue: Queue) -> object:
-    return isinstance(queue.policy, Fifo | Standard), queue.compare and compared(queue)
-
-
-def _problem_source(queue: Queue) -> object:
-    return _sequence_source(queue), _size_source(queue)
 
 
 def _size_source(queue: Queue) -> object:

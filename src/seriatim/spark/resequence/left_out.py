@@ -39,7 +39,6 @@ class _Calls(AccumulatorParam[list[_Call]]):
         return _Calls, ()  # as workers get it
 
     def zero(self, value: list[_Call]) -> list[_Call]:
-        """Begin a task without any."""
         return []
 
     def addInPlace(self, value1: list[_Call], value2: list[_Call]) -> list[_Call]:  # noqa: N802 - Spark's interface

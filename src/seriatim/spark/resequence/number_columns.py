@@ -69,7 +69,6 @@ def holds(df: DataFrame, queue: Queue, *names: str) -> Column | None:
 
 
 def said(df: DataFrame, queue: Queue) -> Said:
-    """What a queue's `Sequence` says."""
     says, nothing = queue.says, F.lit(None).cast("int")
     restarts, unnumbered = holds(df, queue, "restarts"), holds(df, queue, "unnumbered")
     base = holds(df, queue, "base", "base_only")

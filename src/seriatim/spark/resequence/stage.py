@@ -33,7 +33,16 @@ from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_parts import Group
 from seriatim.spark.control.clock import controlled, observed
-from seriatim.spark.frames.columns import NESTED, check_columns, check_frame, located, microseconds, quoted, type_of
+from seriatim.spark.frames.columns import (
+    NESTED,
+    check_columns,
+    check_frame,
+    columns,
+    located,
+    microseconds,
+    quoted,
+    type_of,
+)
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
@@ -332,14 +341,12 @@ def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
 
 
 def _output_schema(schema: T.StructType, output: str, of_numbers: Mapping[str, str], *, forgets: bool) -> T.StructType:
-    fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
-    fields += [T.StructField(column, SHOWN[name]) for name, column in of_numbers.items()]
-    if forgets:
-        fields.append(T.StructField("incarnation", T.LongType()))
-    if output == "all":
-        fields += [T.StructField("disposition", T.StringType()), T.StructField("reason", T.StringType())]
+    ours: dict[str, T.DataType] = {"ordinal": T.LongType(), "late": T.BooleanType()}
+    ours |= {column: SHOWN[name] for name, column in of_numbers.items()}
+    ours |= {"incarnation": T.LongType()} if forgets else {}
+    ours |= {"disposition": T.StringType(), "reason": T.StringType()} if output == "all" else {}
     nullable = [T.StructField(f.name, f.dataType, True, f.metadata) for f in schema]
-    return T.StructType(nullable + fields)
+    return T.StructType([*nullable, *columns(**ours)])
 
 
 def _streaming(

@@ -123,19 +123,17 @@ def literal(value: Any, kind: Type) -> Any:
     return value
 
 
+def _no_value(_: int) -> Column:
+    raise InvariantBroken("a shape has no value without its parameters")
+
+
 def condition(
-    expression: Expression, columns: Mapping[str, Column], parameter: Callable[[int], Column] | None = None
+    expression: Expression, columns: Mapping[str, Column], parameter: Callable[[int], Column] = _no_value
 ) -> Column:
-    if parameter is None:
-        parameter = _no_value
     return fold(
         expression,
         {**_COLUMNS, Property: lambda node: columns[node.name], Parameter: lambda node: parameter(node.number)},
     )
-
-
-def _no_value(_: int) -> Column:
-    raise InvariantBroken("a shape has no value without its parameters")
 
 
 def _compared(node: Compare, first: Column, other: Column) -> Column:

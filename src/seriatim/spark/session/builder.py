@@ -80,7 +80,7 @@ def open_session(
         session = _start(wanted, log, inherit)
     else:
         session = running.newSession()
-        for name, value in {**_SQL, **{k: v for k, v in wanted.items() if _settable(running, k)}}.items():
+        for name, value in {**_SQL, **{k: v for k, v in wanted.items() if running.conf.isModifiable(k)}}.items():
             _set(session, name, value)
     return session
 
@@ -134,10 +134,6 @@ def _context() -> SparkContext | None:
 def _default_session() -> SparkSession | None:
     context = _context()
     return SparkSession(context) if context is not None else None
-
-
-def _settable(session: SparkSession, name: str) -> bool:
-    return bool(session.conf.isModifiable(name))
 
 
 def _set(session: SparkSession, name: str, value: str) -> None:

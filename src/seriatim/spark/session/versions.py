@@ -15,22 +15,8 @@ from pyspark.sql.pandas import types as arrow
 
 from seriatim.errors import EnvironmentProblem
 
-__all__ = [
-    "BELOW",
-    "LEAST",
-    "STARTS_ARE_TOLD",
-    "ReadAllAvailable",
-    "ReadLimit",
-    "ReadMaxRows",
-    "SupportsTriggerAvailableNow",
-    "arrow_schema",
-    "check_version",
-    "in_zone",
-    "keep_batches_apart",
-    "offset",
-    "refused",
-    "spark_schema",
-]
+#: Spark's, where it has them.
+__all__ = ["ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"]
 
 #: The first version that works, and the first that wasn't tried.
 LEAST, BELOW = (4, 1), (4, 4)

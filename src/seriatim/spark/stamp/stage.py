@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, Stamp
-from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
+from seriatim.spark.frames.columns import NESTED, TICKET, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
 from seriatim.spark.stamp.operator import (
@@ -31,15 +31,6 @@ from seriatim.spark.stamp.operator import (
 )
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, with_witness
-
-#: The type of a ticket.
-TICKET = T.StructType(
-    [
-        T.StructField("location", T.StringType()),
-        T.StructField("epoch", T.LongType()),
-        T.StructField("number", T.LongType()),
-    ]
-)
 
 _BUCKET = "__sq_bucket"
 _ORDERED = (

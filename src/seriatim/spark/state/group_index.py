@@ -36,14 +36,14 @@ PARTS = {
     "positions": 1,
 }  # fmt: skip
 
-_COLUMNS = {
-    "groups": list(Groups.__slots__),
-    "held": [name for name in Held.__slots__ if name not in ("through", "epoch")],
-    "skipped": list(Ranges.__slots__),
+_COLUMNS: dict[str, list[str]] = {
+    "groups": list(Groups.__match_args__),
+    "held": [name for name in Held.__match_args__ if name not in ("through", "epoch")],
+    "skipped": list(Ranges.__match_args__),
     "remembered": ["sequence", "fingerprint"],
     "sights": ["first", "last", "regions", "time"],
-    "lives": list(Lives.__slots__),
-    "ended": list(Ranges.__slots__),
+    "lives": list(Lives.__match_args__),
+    "ended": list(Ranges.__match_args__),
 }
 #: The columns that are empty where numbers are plain.
 _NOT_PLAIN = {"held.through", "held.epoch", "remembered.through"}
