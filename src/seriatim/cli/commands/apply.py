@@ -10,11 +10,11 @@ import click
 
 from seriatim.box.definitions.change import Change
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
+from seriatim.cli.shown.table import Column, Table, json_option, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.files.box_file import examine, load
 
-CHANGE: Table[Change] = Table("A change of a definition", *json_only("what", "kind", "name", "fields"), row=Change)
+CHANGE: Table[Change] = Table("A change of a definition", row=Change)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions",
     Column("file", None, kind="str", meaning="the file"),

@@ -23,11 +23,7 @@ from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
 
-_LOCATION: Table[Dispenser] = Table(
-    "The ticket counter of a location",
-    *json_only("location", "epoch", "next_number", "last_number", "last_sent_epoch", "last_sent", "in_queue"),
-    row=Dispenser,
-)
+_LOCATION: Table[Dispenser] = Table("The ticket counter of a location", row=Dispenser)
 _TABLE: Table[TableSize] = Table(
     "A table of a box",
     Column("name", "table", meaning="its name"),
@@ -39,27 +35,14 @@ _TABLE: Table[TableSize] = Table(
     row=TableSize,
     nothing=None,
 )
-PURGEABLE: Table[Purgeable] = Table(
-    "Rows that a purge would delete",
-    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults", "events"),
-    row=Purgeable,
-)
-PURGED: Table[Purged] = Table(
-    "Rows that a purge has deleted",
-    *json_only(
-        "messages", "message_bytes", "history", "days", "message_ids", "requests", "region_numbers", "tickets", "places"
-    ),
-    *json_only("waiters", "arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
-    row=Purged,
-)
+PURGEABLE: Table[Purgeable] = Table("Rows that a purge would delete", row=Purgeable)
+PURGED: Table[Purged] = Table("Rows that a purge has deleted", row=Purged)
 STATUS: Table[BoxStatus] = Table(
     "The status of a box",
-    *json_only("place", schema="the schema of the box"),
+    *json_only(schema="the schema of the box"),
     Column("identity", None, rows=IDENTITY, kind="BoxIdentity | None", meaning="who the box is, and where it lives"),
-    *json_only("version", "postgresql", "size_bytes"),
     Column("locations", None, rows=_LOCATION),
     Column("tables", None, rows=_TABLE),
-    *json_only("since"),
     Column("more_bytes", None, meaning="the growth in bytes since the time `since`"),
     Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
     row=BoxStatus,
@@ -68,9 +51,7 @@ STATUS: Table[BoxStatus] = Table(
 #: Singular and plural.
 _ENTRY = ("entry of the history", "entries of the history")
 
-TICK: Table[Tick] = Table(
-    "A tick", *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"), row=Tick
-)
+TICK: Table[Tick] = Table("A tick", row=Tick)
 
 
 @click.command("tick")

@@ -17,14 +17,13 @@ from seriatim.pipeline.text.plain import in_line
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
-    *json_only("id", "incarnation", "since"),
+    *json_only("since"),
     Column(
         "enabled",
         None,
         kind="bool",
         meaning="whether the box is on the server that it remembers, and nobody has disabled it",
     ),
-    *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
     *json_only(system_identifier_here="the same of the server on which the box is now"),
     *json_only(database_oid_here="likewise", timeline_here="likewise", folder_here="likewise"),
     row=BoxIdentity,
@@ -36,10 +35,7 @@ ENABLED: Table[dict[str, object]] = Table(
     Column("identity", None, rows=IDENTITY, kind="BoxIdentity", meaning="the box as it is now"),
 )
 NEW_ID: Table[NewIdentity] = Table(
-    "A new id of a box",
-    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    *json_only("id", "former_id", "messages", "dialogs"),
-    row=NewIdentity,
+    "A new id of a box", Column("dry_run", None, kind="bool", meaning="true: nothing was done"), row=NewIdentity
 )
 _DRY_RUN = "Change nothing; show what would be done."
 

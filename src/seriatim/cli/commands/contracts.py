@@ -14,6 +14,7 @@ CONTRACTS: Table[Contract] = Table(
     Column("contract", None, value=lambda one: one.name, meaning="its name, compared byte for byte"),
     Column("types", None, value=lambda one: dict(one.types)),
     row=Contract,
+    lacks=("name",),
 )
 
 

@@ -38,9 +38,7 @@ from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
-_BOX: Table[BoxStory] = Table(
-    "A demonstration of the message box", *json_only("published", "handled", "stopped", "error"), row=BoxStory
-)
+_BOX: Table[BoxStory] = Table("A demonstration of the message box", row=BoxStory)
 DEMO = SUMMARY.extended(
     "A demonstration",
     Column("box", None, rows=_BOX, meaning="what came of its message box"),

@@ -12,15 +12,13 @@ from rich.console import Console
 
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations.box_here import is_here
 from seriatim.operations.doctor import Finding, State, advice, examine, is_project
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
 
-_FINDING: Table[Finding] = Table(
-    "A finding", *json_only("name", "state", "found", "remedy", "page", "queue"), row=Finding
-)
+_FINDING: Table[Finding] = Table("A finding", row=Finding)
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",
     Column("ok", None, kind="bool", meaning="false: something is wrong or needs a hand"),

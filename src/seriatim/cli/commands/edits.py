@@ -11,7 +11,7 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, columns, json_only, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, columns, print_object, print_rows
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
@@ -22,17 +22,11 @@ PLANNED: Table[PlannedRetry] = Table(
     *columns("queue", "group"),
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
-    *json_only("was_waiting"),
     row=PlannedRetry,
+    lacks=("edit",),
 )
-RETRIED: Table[Retried] = Table(
-    "A message that was retried",
-    *json_only("queue", "group", "message_id", "changed", "operation_id", "before", "after", "released", "more"),
-    row=Retried,
-)
-NOT_RETRIED: Table[NotRetried] = Table(
-    "A message that was not retried", *json_only("queue", "group", "message_id", "why"), row=NotRetried
-)
+RETRIED: Table[Retried] = Table("A message that was retried", row=Retried)
+NOT_RETRIED: Table[NotRetried] = Table("A message that was not retried", row=NotRetried)
 EDITED: Table[dict[str, object]] = Table(
     "The result of a retry with edits",
     Column("action", None, kind="str", meaning="the action"),

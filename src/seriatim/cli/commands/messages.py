@@ -20,7 +20,7 @@ from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
@@ -44,7 +44,7 @@ _DONE: Table[dict[str, object]] = Table(
     Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
-RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", *json_only("routed", "left"), row=Resubmitted)
+RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", row=Resubmitted)
 
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000

@@ -14,7 +14,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.box_settings import UNROUTED
@@ -63,7 +63,6 @@ PUBLISHED: Table[PublishedMessage] = Table(
     Column("queues", shown=lambda one: one.queues or None),
     Column("left_out", None),
     Column("waiting", "result", shown=_became),
-    *json_only("invalid"),
     row=PublishedMessage,
     nothing="there were no messages",
 )

@@ -14,7 +14,7 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import queues as operations
 from seriatim.operations import workers
@@ -42,9 +42,7 @@ QUEUE = COUNTS.extended(
         "workers", None, rows=WORKER, kind="list[WorkerView]", meaning="the processes at work, with what each obeys"
     ),
 )
-RELEASED: Table[Released] = Table(
-    "A queue that was released", *json_only("queue", "pipeline", "messages"), row=Released
-)
+RELEASED: Table[Released] = Table("A queue that was released", row=Released)
 queues = list_command("queues", operations.queues, COUNTS)
 
 

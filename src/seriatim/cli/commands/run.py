@@ -68,11 +68,7 @@ _SPREAD: Table[Spread] = Table(
     ),
     row="seriatim.runtime.pipelines.progress:Spread",
 )
-_CALL: Table[Call] = Table(
-    "A call of the user's code",
-    *json_only("function", "messages", "first", "since_s", "batch"),
-    row="seriatim.spark.calls.register:Call",
-)
+_CALL: Table[Call] = Table("A call of the user's code", row="seriatim.spark.calls.register:Call")
 
 
 def _event(word: str) -> Column[Any]:
@@ -82,19 +78,15 @@ def _event(word: str) -> Column[Any]:
 _BATCH: Table[Progress] = Table(
     "A batch",
     _event("batch"),
-    *json_only("batch", "seconds", "rows", "rows_per_s"),
     Column("accounts", None, rows=ACCOUNTS),
-    *json_only("holes"),
     Column("routing", None, rows=ROUTING),
     Column("waiting", None, rows=WAITING),
     Column("spread", None, rows=_SPREAD),
-    *json_only("behind"),
     row="seriatim.runtime.pipelines.progress:Progress",
 )
 _RUNNING: Table[Running] = Table(
     "A batch that takes long",
     _event("running"),
-    *json_only("batch", "seconds"),
     Column("call", None, rows=_CALL),
     row="seriatim.runtime.pipelines.progress:Running",
 )
@@ -106,20 +98,14 @@ _PORTS: Table[Ports] = Table(
 )
 _LEASE: Table[LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
 _AGAIN: Table[Again] = Table(
-    "A query that is begun again",
-    _event("again"),
-    *json_only("what", "reason", "seconds", "attempt", "attempts"),
-    row="seriatim.runtime.pipelines.progress:Again",
+    "A query that is begun again", _event("again"), row="seriatim.runtime.pipelines.progress:Again"
 )
 SUMMARY: Table[RunSummary] = Table(
     "A run that has ended",
-    *json_only("pipeline", ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
-    *json_only("seconds", "batches"),
+    *json_only(ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
     Column("accounts", None, rows=ACCOUNTS),
-    *json_only("holes"),
     Column("routing", None, rows=ROUTING),
     Column("waiting", None, rows=WAITING),
-    *json_only("held_groups"),
     Column("longest", None, rows=HELD_GROUPS),
     Column("reasons", None, rows=REASONS),
     Column("skipped", None, rows=SKIPPED),
@@ -135,7 +121,7 @@ _END = SUMMARY.extended(
 
 _WAY: Table[Way] = Table(
     "The way of messages",
-    *json_only("pipeline", "one_stage", reason="why they don't in one stage, or null"),
+    *json_only(reason="why they don't in one stage, or null"),
     row="seriatim.spark.front.chosen:Way",
 )
 

@@ -15,6 +15,7 @@ SERVICES: Table[Service] = Table(
     Column("retention"),
     Column("at", value=lambda one: list(one.at), meaning="the links to the boxes that have it; empty: it is here"),
     row=Service,
+    lacks=("name",),
     nothing="there are no services",
 )
 

@@ -14,7 +14,7 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.show import plain_sequence
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, lines_of, print_object
+from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
@@ -56,12 +56,7 @@ WRITTEN: Table[dict[str, Any]] = Table(
     more="the properties of the pipeline, by their names",
 )
 _SHOWN = WRITTEN.without("type", "location")
-PUT_BACK: Table[PutBack] = Table(
-    "A message that was to be put back",
-    *json_only("destination", "group", "sequence", "message_id", "disposition", "edited", "result", "became", "why"),
-    *json_only("operation_id", "batch"),
-    row="seriatim.runtime.pipelines.resubmit:PutBack",
-)
+PUT_BACK: Table[PutBack] = Table("A message that was to be put back", row="seriatim.runtime.pipelines.resubmit:PutBack")
 RESUBMITTED: Table[dict[str, object]] = Table(
     "The result for messages that a pipeline takes back",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),

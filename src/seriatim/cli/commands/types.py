@@ -6,14 +6,14 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.pipeline.files.json_form import to_json
 
 TYPES: Table[dict[str, object]] = Table(
     "A message type",
     Column("type", None, value=lambda one: one["name"], meaning="its name, compared byte for byte"),
-    *json_only("properties", "validation", "schema", "namespaces"),
     row="seriatim.pipeline.types.message_type:MessageType",  # whose JSON a row is
+    lacks=("name",),
 )
 
 

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table as Lines
 from rich.text import Text
 
-from seriatim.cli.shown.table import Column, Table, columns, json_only, text_only
+from seriatim.cli.shown.table import Column, Table, columns, text_only
 from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.pipeline.text.counted import counted
 
@@ -55,16 +55,8 @@ ACCOUNTS: Table[Account] = Table(
     ),
     row="seriatim.runtime.pipelines.progress:Account",
 )
-ROUTING: Table[Routing] = Table(
-    "The account of the router",
-    *json_only("received", "routed", "unrouted", "invalid"),
-    row="seriatim.runtime.pipelines.progress:Routing",
-)
-WAITING: Table[Waiting] = Table(
-    "A destination that waits",
-    *json_only("destination", "rows", "batches", "since", "reason", "stands_by"),
-    row="seriatim.spark.deliver.outgoing:Waiting",
-)
+ROUTING: Table[Routing] = Table("The account of the router", row="seriatim.runtime.pipelines.progress:Routing")
+WAITING: Table[Waiting] = Table("A destination that waits", row="seriatim.spark.deliver.outgoing:Waiting")
 
 
 def example_of(reason: SetAsideReason) -> str:
@@ -89,21 +81,17 @@ HELD_GROUPS: Table[HeldGroup] = Table(
         "the missing numbers, or else the reason",
     ),
     Column("held"),
-    *json_only("missing_first", "missing_last"),
     Column("since"),
-    *json_only("reason"),
     row="seriatim.runtime.pipelines.progress:HeldGroup",
 )
 SKIPPED_HOLES: Table[SkippedHole] = Table(
     "A hole that was skipped",
     *columns("destination", "group"),
     text_only("skipped", lambda one: one.numbers, "the missing numbers"),
-    *json_only("first", "last"),
     row="seriatim.runtime.pipelines.progress:SkippedHole",
 )
 SKIPPED: Table[SkippedHoles] = Table(
     "The holes that a run has skipped",
-    *json_only("holes", "numbers"),
     Column("first", None, rows=SKIPPED_HOLES),
     row="seriatim.runtime.pipelines.progress:SkippedHoles",
 )
@@ -114,7 +102,6 @@ SUSPECTED_RESTARTS: Table[SuspectedRestart] = Table(
 )
 SUSPECTED: Table[SuspectedRestarts] = Table(
     "The groups whose producer seems to have begun anew",
-    *json_only("groups"),
     Column("first", None, rows=SUSPECTED_RESTARTS),
     row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
 )
@@ -123,7 +110,6 @@ UNREAD_FILES: Table[UnreadFile] = Table(
 )
 UNREAD: Table[UnreadFiles] = Table(
     "The input files that aren't read",
-    *json_only("changed", "hidden"),
     Column("first", None, rows=UNREAD_FILES),
     row="seriatim.runtime.pipelines.unread_files:UnreadFiles",
 )
@@ -131,7 +117,6 @@ REASONS: Table[SetAsideReason] = Table(
     "A reason for which messages were set aside",
     *columns("messages", "disposition", "destination", "reason"),
     text_only("such as", example_of, "a message that was set aside for it"),
-    *json_only("message_id", "group", "sequence"),
     row="seriatim.spark.deliver.set_aside_reasons:SetAsideReason",
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
+from seriatim.operations.tables.table import Column, Table, columns, if_any
 from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
 from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
@@ -18,25 +18,20 @@ SESSIONS: Table[SessionView] = Table(
     "A session of two regions",
     *columns("name", "queue", "session", "state"),
     Column("done_through", "done through"),
-    *json_only("sent_through"),
     Column("next_number", "next"),
-    *json_only("message_id"),
     Column("waits_for", "waits for", optional=True),
     Column("region", optional=True),
     Column("lease_until", "lease until", optional=True),
     if_any("attempts"),
     Column("fault", "error", optional=True),
-    *json_only("version"),
     if_any("take_overs", "take-overs"),
     if_any("conflicts"),
-    *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
     row=SessionView,
     nothing="there are no sessions",
 )
 ENTRIES: Table[EntryView] = Table(
     "A number of a session",
-    *json_only("first_number"),
     Column("number", shown=_numbers),
     Column("state"),
     Column("message_id", "message"),
@@ -72,9 +67,7 @@ PIPELINES: Table[PipelineView] = Table(
     Column("holder", optional=True),
     Column("held_since", "since", optional=True),
     Column("lease_until", "lease until", optional=True),
-    *json_only("is_over"),
     if_any("take_overs", "take-overs"),
-    *json_only("version"),
     row=PipelineView,
     nothing="no pipeline has run with claims: journal",
 )
@@ -90,14 +83,9 @@ ACTION: Table[ActionResult] = Table(
     *columns("session", "action"),
     Column("done_through", "done through"),
     *columns("state", "detail"),
-    *json_only("skipped_from", "skipped_through", "message_ids"),
     row=ActionResult,
 )
-RESUBMITTED: Table[Resubmitted] = Table(
-    "A dead letter of two regions that was published again",
-    *json_only("message_id", "new_id", "queue", "session", "number", "regions", "left"),
-    row=Resubmitted,
-)
+RESUBMITTED: Table[Resubmitted] = Table("A dead letter of two regions that was published again", row=Resubmitted)
 RECOVERY: Table[Recovery] = Table(
     "What a recovery did",
     Column("incarnation"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.views.trace import Step
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table
 
 STEPS: Table[Step] = Table(
     "A step of a trace",
@@ -11,7 +11,6 @@ STEPS: Table[Step] = Table(
     Column("kind", "step"),
     Column("text", ""),
     Column("message_id", "message", after="step"),
-    *json_only("queue", "group"),
     Column("link", after="at", optional=True),
     row=Step,
     nothing=None,
