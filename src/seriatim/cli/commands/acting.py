@@ -15,6 +15,7 @@ from seriatim.box.views.filtered import offered
 from seriatim.cli.commands.bulk import act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
@@ -33,9 +34,7 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
 
-its_queue = click.option(
-    "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
-)
+its_queue = option("--queue", "The group's queue; required if several queues have a group with this key.")
 _FILTERS = offered(groups)
 _TYPES: Mapping[ParameterKind, dict[str, Any]] = {
     ParameterKind.NUMBER: {"type": int},
@@ -209,19 +208,13 @@ def acts(
             click.argument("keys", metavar="[GROUP…]", nargs=-1),
             *own,
             *more,
-            click.option(
-                "--all",
-                "all_",
-                is_flag=True,
-                help="Act on all groups that match the options and whose state allows it.",
-            ),
+            flag("--all", "all_", "Act on all groups that match the options and whose state allows it."),
             options_of(groups, without=("limit",)),
-            click.option("--dry-run", is_flag=True, help=told),
-            click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
-            click.option(
+            flag("--dry-run", told),
+            flag("--yes", "With --all: don't ask for confirmation."),
+            flag(
                 "--no-wait",
-                is_flag=True,
-                help="With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
+                "With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
             ),
         ]
         json_ = json_option("Print JSON.", acted.OPERATION, acted.ACTED, BULK_OPERATIONS, *of_pipelines, *tables)
@@ -231,7 +224,7 @@ def acts(
             its_queue,
             *own,
             *more,
-            click.option("--dry-run", is_flag=True, help="With --pipeline: change nothing; tell what would be done."),
+            flag("--dry-run", "With --pipeline: change nothing; tell what would be done."),
         ]
         json_ = json_option("Print one JSON object.", acted.OPERATION, *of_pipelines[:1])
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from seriatim.box.definitions.change import Change
+from seriatim.cli.options.option import flag
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_object
 from seriatim.errors import UsageError
@@ -26,9 +27,9 @@ APPLIED: Table[dict[str, object]] = Table(
 @click.command("apply")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @which_box
-@click.option("--prune", is_flag=True, help="Drop definitions that are not in the file.")
-@click.option("--yes", is_flag=True, help="With --prune: don't ask for confirmation.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; list the changes that would be made.")
+@flag("--prune", "Drop definitions that are not in the file.")
+@flag("--yes", "With --prune: don't ask for confirmation.")
+@flag("--dry-run", "Change nothing; list the changes that would be made.")
 @json_option("Print one JSON object.", APPLIED)
 def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, dry_run: bool, json_: bool) -> None:
     """Apply the definitions in FILE to a box, all or none; a second run changes nothing.

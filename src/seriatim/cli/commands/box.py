@@ -16,6 +16,7 @@ from seriatim.cli.commands.apply import apply
 from seriatim.cli.commands.box_identity import IDENTITY, disable, enable, identity_lines, new_id
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import on_box, which_box, which_schema
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
 from seriatim.operations import identity, retention
@@ -55,12 +56,7 @@ TICK: Table[Tick] = Table("A tick", row=Tick)
 
 
 @click.command("tick")
-@click.option(
-    "--now",
-    "at_once",
-    is_flag=True,
-    help="First count from now what waits by a time of the database's clock when that was ahead.",
-)
+@flag("--now", "at_once", "First count from now what waits by a time of the database's clock when that was ahead.")
 @json_option("Print one JSON object.", TICK)
 @on_box
 def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
@@ -147,16 +143,14 @@ def _status(box: MessageBox, *, json_: bool) -> None:
 
 
 @box.command("purge")
-@click.option("--queue", help="Only the history and the groups of this queue.")
-@click.option(
+@option("--queue", "Only the history and the groups of this queue.")
+@option(
     "--older-than",
+    "Delete history that is older (such as 7d), in place of the time that each queue keeps it.",
     metavar="PERIOD",
-    help="Delete history that is older (such as 7d), in place of the time that each queue keeps it.",
 )
-@click.option(
-    "--forget-expired", is_flag=True, help="Forget groups that have been idle for their queue's expire_after."
-)
-@click.option("--dry-run", is_flag=True, help="Delete nothing; count what would be deleted.")
+@flag("--forget-expired", "Forget groups that have been idle for their queue's expire_after.")
+@flag("--dry-run", "Delete nothing; count what would be deleted.")
 @json_option("Print one JSON object.", PURGED, PURGEABLE)
 @on_box
 def _purge(

@@ -7,6 +7,7 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.views.box_identity import BoxIdentity
+from seriatim.cli.options.option import flag
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
@@ -41,8 +42,8 @@ _DRY_RUN = "Change nothing; show what would be done."
 
 
 @click.command("disable")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print one JSON object.", ENABLED)
@@ -61,8 +62,8 @@ def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool)
 
 
 @click.command("enable")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print one JSON object.", ENABLED)
@@ -97,8 +98,8 @@ def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_di
 
 
 @click.command("new-id")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print one JSON object.", NEW_ID)

@@ -10,6 +10,7 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
+from seriatim.cli.options.option import flag
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
@@ -26,7 +27,7 @@ from seriatim.pipeline.text.plain import in_line
 #: So many groups that were left out are told at the end.
 _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
-_no_wait = click.option("--no-wait", is_flag=True, help="Don't work on it; leave it to `seriatim serve` and workers.")
+_no_wait = flag("--no-wait", "Don't work on it; leave it to `seriatim serve` and workers.")
 
 
 @click.group("bulk", cls=Commands)
@@ -39,7 +40,7 @@ bulk.add_command(list_command("list", operations.bulk_operations, BULK_OPERATION
 
 @bulk.command("show")
 @_number
-@click.option("--groups", "lists", is_flag=True, help="List its groups in place of the operation itself.")
+@flag("--groups", "lists", "List its groups in place of the operation itself.")
 @options_of(operations.bulk_groups)
 @json_option("Print one JSON object; with --groups a JSON list.", BULK_OPERATIONS, BULK_GROUPS)
 @on_box

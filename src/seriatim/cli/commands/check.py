@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from seriatim.box.connection.connections import VARIABLE
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
@@ -90,9 +91,9 @@ _AT_LEAST_ONCE = "at least once"
 
 @click.command()
 @click.argument("file_", metavar="[FILE]", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--port", "port", metavar="PORT",
-    help="Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
+@option(
+    "--port", "port", "Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
+    metavar="PORT",
 )  # fmt: skip
 @which_box
 @json_option("Print one JSON object instead of lines.", CHECKED, PORT_CHECKED)

@@ -27,6 +27,7 @@ from rich.table import Table as Lines
 from seriatim.box.box import MessageBox
 from seriatim.cli.commands.demo_box import BAD_GROUP, QUEUE, STILL_GROUP, BoxStory, box_story, still_working
 from seriatim.cli.commands.run import SUMMARY
+from seriatim.cli.options.option import option
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.shown.show import REASONS, Display, accounts_table, line_of
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of
@@ -78,13 +79,9 @@ route:
 
 
 @click.command()
-@click.option(
-    "--messages", type=click.IntRange(200, 5_000_000), default=20_000, show_default=True, help="Number of messages."
-)
-@click.option(
-    "--seed", type=int, default=7, show_default=True, help="Seed of the generator; the same seed gives the same feed."
-)
-@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep its files.")
+@option("--messages", "Number of messages.", type=click.IntRange(200, 5_000_000), default=20_000)
+@option("--seed", "Seed of the generator; the same seed gives the same feed.", type=int, default=7)
+@option("--keep", "Work in this new folder and keep its files.", type=click.Path(path_type=Path))
 @json_option("Print one JSON object instead of the story.", DEMO)
 def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
     """Put a scrambled feed back in order, and mend a handler's failure.

@@ -10,6 +10,7 @@ from textwrap import indent
 import click
 from rich.console import Console
 
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.table import Column, Table, json_option
@@ -32,12 +33,10 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 
 
 @click.command()
-@click.option(
-    "--explain", metavar="FINDING", help="Check nothing; say what a finding means, and which command mends it."
-)
-@click.option("--all", "all_", is_flag=True, help="Also list the checks that are ok.")
-@click.option("--pipelines", is_flag=True, help="Start Spark, too, as a pipeline does. It can take a minute.")
-@click.option("--audit", is_flag=True, help="Check the laws of a large box to the end, however long it takes.")
+@option("--explain", "Check nothing; say what a finding means, and which command mends it.", metavar="FINDING")
+@flag("--all", "all_", "Also list the checks that are ok.")
+@flag("--pipelines", "Start Spark, too, as a pipeline does. It can take a minute.")
+@flag("--audit", "Check the laws of a large box to the end, however long it takes.")
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
 @click.pass_context

@@ -12,6 +12,7 @@ from seriatim.cli.commands.pipeline_groups import list_groups_of_pipeline, show_
 from seriatim.cli.commands.standing import tell
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import counting, options_of
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import json_option, print_object, print_rows
 from seriatim.errors import UsageError
@@ -26,7 +27,7 @@ from seriatim.pipeline.text.counted import counted
 
 @click.command("groups")
 @options_of(operations.groups)
-@click.option("--all", "all_", is_flag=True, help="List all groups, those that stand still first.")
+@flag("--all", "all_", "List all groups, those that stand still first.")
 @counting("error", operations.groups_by_error)
 @which_pipeline
 @which_box
@@ -111,10 +112,10 @@ def resume(command: GroupCommand) -> None:
 @acts(
     group,
     Action.RETRY,
-    click.option(
+    option(
         "--edits",
+        "Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
         type=click.File("rb"),
-        help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     ),
     dry_run="With --all or --edits: change nothing; list what would be done.",
     tables=[EDITED],

@@ -7,6 +7,7 @@ import json
 import click
 
 from seriatim.cli.commands.doctor import EXAMINED
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.table import json_option
 from seriatim.kernel.values.time import micros, seconds
@@ -17,10 +18,7 @@ from seriatim.pipeline.text.plain import in_line
 
 @click.command()
 @click.argument("address", required=False)
-@click.option(
-    "--patience", default="60s", show_default=True,
-    help="Time for which messages may be ready though nobody works on their queue.",
-)  # fmt: skip
+@option("--patience", "Time for which messages may be ready though nobody works on their queue.", default="60s")
 @which_box
 @json_option("Print one JSON object.", EXAMINED)
 @click.pass_context

@@ -13,6 +13,7 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.together import together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.progress import shown_share
@@ -49,13 +50,8 @@ _PATIENCE_S = 60.0
 
 def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a journal: ``dsn`` and ``schema``."""
-    dsn = click.option(
-        "--dsn",
-        envvar="SERIATIM_JOURNAL",
-        default=None,
-        help="The database of the journal (default: $SERIATIM_JOURNAL).",
-    )
-    schema = click.option("--schema", default="seriatim_journal", show_default=True, help="Schema of the journal.")
+    dsn = option("--dsn", "The database of the journal (default: $SERIATIM_JOURNAL).", envvar="SERIATIM_JOURNAL")
+    schema = option("--schema", "Schema of the journal.", default="seriatim_journal")
     return dsn(schema(command))
 
 
@@ -80,8 +76,8 @@ def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
     """A session, and the options that tell it from others of that key."""
-    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
-    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
+    queue = option("--queue", "Its queue, if several have a session with this key.")
+    name = option("--name", "The name of its regions, if several have such a session.")
     return click.argument("session")(queue(name(command)))
 
 
@@ -106,9 +102,7 @@ journal.add_command(list_command("log", Journal.log, LOGGED, on=_on_journal))
 
 @journal.command("show")
 @_which_session
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
-)
+@option("--limit", "Show at most this many numbers.", type=click.IntRange(1, 100_000), default=20)
 @_on_journal
 @json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
 def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
@@ -218,19 +212,13 @@ def _line(done: ActionResult) -> str:
 
 @journal.command("skip")
 @click.argument("session", required=False)
-@click.option(
-    "--queue", default=None, help="Its queue, if several have a session with this key; with --all: of this queue."
-)
-@click.option("--name", default=None, help="The name of its regions, likewise.")
-@click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped.")
-@click.option("--missing", is_flag=True, help="Skip all numbers that no region has, as far as they have told.")
-@click.option(
-    "--all", "all_", is_flag=True, help="Skip the missing numbers of all sessions that wait for such numbers."
-)
-@click.option(
-    "--dry-run", is_flag=True, help="With --all: change nothing; list the sessions with their missing numbers."
-)
-@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@option("--queue", "Its queue, if several have a session with this key; with --all: of this queue.")
+@option("--name", "The name of its regions, likewise.")
+@option("--through", "The last number that is skipped.", type=int, metavar="NUMBER")
+@flag("--missing", "Skip all numbers that no region has, as far as they have told.")
+@flag("--all", "all_", "Skip the missing numbers of all sessions that wait for such numbers.")
+@flag("--dry-run", "With --all: change nothing; list the sessions with their missing numbers.")
+@flag("--yes", "With --all: don't ask for confirmation.")
 @says_why
 @_on_journal
 @json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
@@ -285,10 +273,8 @@ def _act(of: Journal, one: SessionView, action: Action, who: Mapping[str, str], 
 @journal.command("resubmit")
 @click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("message_id", metavar="ID")
-@click.option("--queue", default=None, help="Its queue, if several have this dead letter.")
-@click.option(
-    "--number", type=int, default=None, help="The number that it gets (default: the next one of its session)."
-)
+@option("--queue", "Its queue, if several have this dead letter.")
+@option("--number", "The number that it gets (default: the next one of its session).", type=int)
 @says_why
 @json_option("Print one JSON object.", RESUBMITTED)
 def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | None, why: Why, json_: bool) -> None:
@@ -306,21 +292,20 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
 
 @journal.command("recover")
 @click.argument("name", required=False)
-@click.option(
-    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None, metavar="FILE",
-    help="Ask the boxes of the regions that this file declares; it names the journal, too.",
+@option(
+    "--regions", "regions_file", "Ask the boxes of the regions that this file declares; it names the journal, too.",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
 )  # fmt: skip
-@click.option(
-    "--without", "without", type=click.Choice(["a", "b"]), multiple=True,
-    help="With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+@option(
+    "--without", "without", "With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+    type=click.Choice(["a", "b"]), multiple=True,
 )  # fmt: skip
-@click.option(
+@option(
     "--known",
+    'What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=None,
-    help='What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
 )
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @_which_journal
 @json_option("Print one JSON object.", RECOVERY)
@@ -360,9 +345,9 @@ def _recover(
 def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
     """The regions of a file, with patience for many sessions."""
     source = click.get_current_context().get_parameter_source
-    for option in ("dsn", "schema"):
-        if source(option) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{option} and --regions can't be combined", remedy="the file names the journal")
+    for given in ("dsn", "schema"):
+        if source(given) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{given} and --regions can't be combined", remedy="the file names the journal")
     arguments = dict(load(file).arguments)
     arguments["patience"] = max(arguments.get("patience", 0), _PATIENCE_S)
     with Regions(**arguments) as found:
@@ -377,10 +362,8 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 
 @journal.command("purge")
 @click.argument("name")
-@click.option(
-    "--forget-after", default="30d", show_default=True, help="For how long a session was unused, and a number was over."
-)
-@click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
+@option("--forget-after", "For how long a session was unused, and a number was over.", default="30d")
+@option("--without", "Don't wait for the reports of a region that is gone.", metavar="REGION")
 @says_why
 @_on_journal
 @json_option("Print one JSON object.", FORGOTTEN)

@@ -9,6 +9,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.table import Column, Table, json_option, print_row, print_rows
@@ -31,28 +32,18 @@ def link() -> None:
 
 @link.command("add")
 @click.argument("name")
-@click.option(
-    "--to",
-    "there",
-    metavar="DSN",
-    help="The PostgreSQL of the other box, without a secret: ${NAME}, file: or service=.",
+@option(
+    "--to", "there", "The PostgreSQL of the other box, without a secret: ${NAME}, file: or service=.", metavar="DSN"
 )
-@click.option("--url", metavar="URL", help="Where the other box listens: https://host:port; in place of --to.")
-@click.option("--certificate", metavar="FILE", help="The certificate of this box, PEM; with --url.")
-@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --url.")
-@click.option("--authority", metavar="FILE", help="Who signs the certificate of the other side, PEM; with --url.")
-@click.option(
-    "--box", "other", default=None, metavar="ID", help="The id of the other box (default: the one that answers)."
-)
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
-@click.option("--schema-there", default="seriatim", show_default=True, help="The schema of the box there.")
-@click.option(
-    "--keep-sent",
-    default="0s",
-    show_default=True,
-    help="How long acknowledged messages are kept, to be sent again after a restore there.",
-)
-@click.option("--insecure", is_flag=True, help="Connect to another host without a proof of which one answers.")
+@option("--url", "Where the other box listens: https://host:port; in place of --to.", metavar="URL")
+@option("--certificate", "The certificate of this box, PEM; with --url.", metavar="FILE")
+@option("--key", "Its private key, PEM, readable only for its owner; with --url.", metavar="FILE")
+@option("--authority", "Who signs the certificate of the other side, PEM; with --url.", metavar="FILE")
+@option("--box", "other", "The id of the other box (default: the one that answers).", metavar="ID")
+@option("--queue", "queues", _QUEUES, multiple=True, metavar="QUEUE")
+@option("--schema-there", "The schema of the box there.", default="seriatim")
+@option("--keep-sent", "How long acknowledged messages are kept, to be sent again after a restore there.", default="0s")
+@flag("--insecure", "Connect to another host without a proof of which one answers.")
 @on_box
 @json_option("Print one JSON object.", LINKS)
 def add(
@@ -69,20 +60,13 @@ def add(
 
 @link.command("accept")
 @click.argument("name")
-@click.option("--role", help="The role of PostgreSQL by which the other box logs in.")
-@click.option("--certificate", metavar="FILE", help="The certificate by which the other box calls over HTTPS, PEM.")
-@click.option(
-    "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box status."
-)
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
-@click.option(
-    "--service", "services", multiple=True, metavar="SERVICE",
-    help="A service of the other box, as which it may speak in dialogs; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--trace", is_flag=True, help="It may also ask what became of its messages here (default: it may not any more)."
-)
-@click.option("--replace", is_flag=True, help="The box has another role or key until now.")
+@option("--role", "The role of PostgreSQL by which the other box logs in.")
+@option("--certificate", "The certificate by which the other box calls over HTTPS, PEM.", metavar="FILE")
+@option("--box", "other", "The id of the other box; there: seriatim box status.", required=True, metavar="ID")
+@option("--queue", "queues", _QUEUES, multiple=True, metavar="QUEUE")
+@repeated("--service", "services", "A service of the other box, as which it may speak in dialogs.", metavar="SERVICE")
+@flag("--trace", "It may also ask what became of its messages here (default: it may not any more).")
+@flag("--replace", "The box has another role or key until now.")
 @says_why
 @on_box
 @json_option("Print one JSON object.", LINKS)
@@ -106,7 +90,7 @@ def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
 
 @link.command("transmit")
 @click.argument("name", required=False)
-@click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
+@flag("--at-once", "Also send what is to be tried again later.")
 @json_option("Print a JSON list.", EXCHANGES)
 @on_box
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
@@ -119,8 +103,8 @@ def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) 
 
 @link.command("remove")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also if messages are on their way; they are gone.")
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--force", "Also if messages are on their way; they are gone.")
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print one JSON object.", REMOVED)

@@ -16,6 +16,7 @@ from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.together import together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
@@ -73,8 +74,12 @@ messages.add_command(
 
 @messages.command("export")
 @options_of(edits.export)
-@click.option(
-    "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
+@option(
+    "--output",
+    "Write to this file (default: standard output).",
+    type=click.File("wb", lazy=False),
+    default="-",
+    show_default=False,
 )
 @on_box
 def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
@@ -164,12 +169,13 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     "messages",
     together(
         options_of(operations.set_aside, without=("limit", "status")),
-        click.option(
+        option(
             "--status",
+            "Only messages in this status; may be repeated (default: late and rejected).",
             multiple=True,
             type=click.Choice(_REQUEUED),
             default=_USUAL,
-            help="Only messages in this status; may be repeated (default: late and rejected).",
+            show_default=False,
         ),
     ),
 )
@@ -197,19 +203,17 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
 
 @messages.command("retry")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
-@click.option("--queue", help="The queue of the messages; required with IDs.")
+@flag("--all", "all_", "All faulted messages that match the options.")
+@option("--queue", "The queue of the messages; required with IDs.")
 @options_of(message_operations.messages, without=("queue", "status", "limit"))
-@click.option(
-    "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
-)
-@click.option(
+@option("--edit", "body", "Retry with the content of this file as the message's body.", type=click.File("rb"))
+@option(
     "--edits",
+    "Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     type=click.File("rb"),
-    help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
 )
-@click.option("--dry-run", is_flag=True, help="With --all or --edits: change nothing; list what would be done.")
-@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@flag("--dry-run", "With --all or --edits: change nothing; list what would be done.")
+@flag("--yes", "With --all: don't ask for confirmation.")
 @says_why
 @on_box
 @json_option("Print JSON.", _DONE, EDITED)
@@ -271,8 +275,8 @@ def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
 
 @messages.command("resubmit")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
-@click.option("--type", "type_", help="Only messages of this type.")
+@option("--queue", "The queue that set the messages aside as invalid.", required=True)
+@option("--type", "type_", "Only messages of this type.")
 @may_say_why
 @on_box
 @json_option("Print one JSON object.", RESUBMITTED)

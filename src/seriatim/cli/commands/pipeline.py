@@ -8,6 +8,7 @@ import click
 
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.shown.show import waiting_line
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_rows
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, TICKETS
@@ -41,13 +42,12 @@ _PIPELINE = COUNTS.extended(
 )
 #: The exit code where something is still held, or waits for a port.
 _HELD = 3
-_patience = click.option(
+_patience = option(
     "--timeout",
+    "How long to wait for the end of the run.",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the end of the run.",
 )
 
 
@@ -67,7 +67,7 @@ def list_(*, json_: bool) -> None:
 
 @pipeline.command("show")
 @click.argument("name", metavar="NAME_OR_FILE")
-@click.option("--tickets", is_flag=True, help="With the next ticket of each location; this starts Spark.")
+@flag("--tickets", "With the next ticket of each location; this starts Spark.")
 @json_option("Print one JSON object.", _PIPELINE)
 def show(name: str, *, tickets: bool, json_: bool) -> None:
     """Show a pipeline after its last batch, with the counts of each destination from its first batch on.

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.options.option import option
 from seriatim.cli.shown.table import print_object, print_rows
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
@@ -15,11 +16,8 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.plain import in_line
 
 #: The option ``pipeline``.
-which_pipeline = click.option(
-    "--pipeline",
-    metavar="NAME_OR_FILE",
-    default=None,
-    help="Of this pipeline, in place of a message box: its name, or its file.",
+which_pipeline = option(
+    "--pipeline", "Of this pipeline, in place of a message box: its name, or its file.", metavar="NAME_OR_FILE"
 )
 #: Filters that only a box knows.
 _OF_A_BOX = ("standing", "error", "error_class", "since", "until", "properties")

@@ -12,6 +12,7 @@ from seriatim.box.operators.queues import Released
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
+from seriatim.cli.options.option import option, repeated
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, may_say_why, says_why
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row
@@ -117,19 +118,14 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
 
 @queue.command("set")
 @click.argument("name")
-@click.option(
-    "--workers", type=int, help="Threads in each process of `seriatim work`; readers of `seriatim serve` at most."
-)
-@click.option("--in-flight", type=int, help="Groups that all processes together work on at once, at most.")
-@click.option(
-    "--rate", metavar="RATE", help="Messages per second of all processes together, such as 100/s, 30/m or 500/h."
-)
-@click.option("--run-length", type=int, help="Messages of a group in one transaction, at most.")
-@click.option(
+@option("--workers", "Threads in each process of `seriatim work`; readers of `seriatim serve` at most.", type=int)
+@option("--in-flight", "Groups that all processes together work on at once, at most.", type=int)
+@option("--rate", "Messages per second of all processes together, such as 100/s, 30/m or 500/h.", metavar="RATE")
+@option("--run-length", "Messages of a group in one transaction, at most.", type=int)
+@repeated(
     "--unset",
-    multiple=True,
+    "Take this setting away, so that processes work as they were started.",
     type=click.Choice(["workers", "in-flight", "rate", "run-length"]),
-    help="Take this setting away, so that processes work as they were started; may be repeated.",
 )
 @may_say_why
 @on_box

@@ -11,6 +11,7 @@ import click
 from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_option, print_object, print_rows
 from seriatim.operations import regions as operations
@@ -85,9 +86,7 @@ def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
 
 @regions.command("status")
 @_FILE
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="List at most this many sessions."
-)
+@option("--limit", "List at most this many sessions.", type=click.IntRange(1, 100_000), default=20)
 @json_option("Print one JSON object.", STATUS)
 def _status(file_: Path, *, limit: int, json_: bool) -> None:
     """Show both regions and the journal: the waiting messages and their age, sessions by state, and what sessions wait for."""
@@ -110,7 +109,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
 @regions.command("forget")
 @_FILE
 @click.argument("queue")
-@click.option("--before", required=True, metavar="KEY", help="Forget the sessions whose keys come before this one.")
+@option("--before", "Forget the sessions whose keys come before this one.", required=True, metavar="KEY")
 @says_why
 @json_option("Print one JSON object.", FORGOTTEN)
 @click.pass_context
@@ -136,7 +135,7 @@ def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Wh
 
 @regions.command("run")
 @_FILE
-@click.option("--once", is_flag=True, help="Tend the regions once, and end.")
+@flag("--once", "Tend the regions once, and end.")
 @json_option("Print a line of JSON for each region in which something was done.", COPIED)
 def _run(file_: Path, *, once: bool, json_: bool) -> None:
     """Copy what one region has and the other lacks, until SIGTERM or Ctrl-C; any number of processes may do it.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.options.option import flag, repeated
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.worker_options import log_format as log_format_option
 from seriatim.cli.options.worker_options import metrics as metrics_option
@@ -137,37 +138,33 @@ _UNDELIVERED = 3
 
 @click.command()
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
-@click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
-@click.option(
+@flag("--once", "Process the input that is there now, then exit.")
+@flag("--finish", "As --once; then let time run out for all messages that still wait.")
+@flag(
     "--strict",
-    is_flag=True,
-    help="Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
+    "Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
 )
-@click.option(
+@repeated(
     "--abandon",
-    multiple=True,
+    "Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more.",
     metavar="DESTINATION",
-    help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
-@click.option(
+@repeated("--conf", "Set a property of Spark.", metavar="KEY=VALUE")
+@flag(
     "--explain",
-    is_flag=True,
-    help="Run nothing; say whether messages are read, stamped and routed in one stage, which is faster, or why not.",
+    "Run nothing; say whether messages are read, stamped and routed in one stage, which is faster, or why not.",
 )
 @json_option(
     "Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END, _WAY
 )
-@click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@flag("--quiet", "Print only the summary at the end.")
 @log_format_option
 @metrics_option
-@click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
-@click.option(
+@flag("--verbose", "Print Spark's own messages, and errors in full.")
+@flag(
     "--supervise",
     "supervised",
-    is_flag=True,
-    help="Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
+    "Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
 )
 @click.pass_context
 def run(

@@ -12,6 +12,7 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object
@@ -73,9 +74,7 @@ def set_aside() -> None:
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @options_of(SetAsideFilter)
 @json_option("Print one JSON object per message, with its body.", WRITTEN)
-@click.option(
-    "--limit", type=click.IntRange(1), default=None, help=f"List at most this many (default: {_LIMIT}; all as JSON)."
-)
+@option("--limit", f"List at most this many (default: {_LIMIT}; all as JSON).", type=click.IntRange(1))
 def _list(file_: Path, *, json_: bool, limit: int | None, **given: Any) -> None:
     """List messages of a pipeline that were not released, with reasons. `seriatim set-aside FILE` does the same.
 
@@ -107,24 +106,24 @@ def _put_back_in(pipeline: Pipeline) -> Callable[[SetAside], int | None]:
 @set_aside.command("resubmit")
 @click.argument("pipeline", metavar="NAME_OR_FILE")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All messages that match the options.")
-@click.option(
+@flag("--all", "all_", "All messages that match the options.")
+@option(
     "--edits",
+    "The messages of a file, each with its edits: lines as set-aside prints them with --json; - is standard input.",
     type=click.File("rb"),
     metavar="FILE",
-    help="The messages of a file, each with its edits: lines as set-aside prints them with --json; - is standard input.",
 )
-@click.option(
+@option(
     "--disposition",
+    "Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
     multiple=True,
     type=click.Choice(DISPOSITIONS),
-    help="Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
 )
-@click.option("--destination", metavar="NAME", help="Only messages that this destination set aside.")
+@option("--destination", "Only messages that this destination set aside.", metavar="NAME")
 @options_of(SetAsideFilter, without=("disposition", "reason"))
-@click.option("--why", "text", metavar="TEXT", help="Only messages with this text in their reason.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; list the messages, and where they would go.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation with --all.")
+@option("--why", "text", "Only messages with this text in their reason.", metavar="TEXT")
+@flag("--dry-run", "Change nothing; list the messages, and where they would go.")
+@flag("--yes", "Do not ask for confirmation with --all.")
 @says_why
 @json_option("Print one JSON object.", RESUBMITTED)
 def _resubmit(

@@ -14,6 +14,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.box.box import MessageBox
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import which_box
 from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
 from seriatim.errors import Unavailable, UsageError
@@ -53,10 +54,8 @@ _OVERVIEW: Table[Overview] = Table("A box at one glance", Column("queues", None,
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once, and end. So it is where the output is no terminal.")
-@click.option(
-    "--every", default=2.0, show_default=True, metavar="SECONDS", help="Time between two looks, at least 0.5."
-)
+@flag("--once", "Print it once, and end. So it is where the output is no terminal.")
+@option("--every", "Time between two looks, at least 0.5.", default=2.0, metavar="SECONDS")
 @which_box
 @json_option("Print JSON: with --once an object, else one a line at each look.", _OVERVIEW)
 def top(*, once: bool, every: float, dsn: str | None, schema: str, json_: bool) -> None:

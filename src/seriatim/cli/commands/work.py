@@ -9,6 +9,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views.not_done import NotDone
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
 from seriatim.cli.shown.telling import telling_work
@@ -28,51 +29,43 @@ from seriatim.runtime.stop_signal import Stop
 
 @click.command()
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
-@click.option(
-    "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
-    help="The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
+@option(
+    "--handler", "handlers",
+    "The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
+    multiple=True, metavar="MODULE:FUNCTION",
 )  # fmt: skip
-@click.option(
-    "--port",
-    metavar="PORT",
-    help="Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.",
+@option(
+    "--port", "Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.", metavar="PORT"
 )
-@click.option("--workers", default=8, show_default=True, help="Threads per queue in each process.")
-@click.option("--processes", default=1, show_default=True, help="Number of worker processes.")
-@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
-@click.option("--rate", metavar="RATE", help="Messages per second from each queue, at most; or such as 30/m or 500/h.")
-@click.option("--run-as", metavar="ROLE", help="Run the handler with this database role.")
-@click.option(
-    "--turn-limit", help="Time limit of one transaction (default: 60s), or of a handler under leases (default: none)."
+@option("--workers", "Threads per queue in each process.", default=8)
+@option("--processes", "Number of worker processes.", default=1)
+@option("--run-length", "Messages in one transaction, at most.", default=50)
+@option("--rate", "Messages per second from each queue, at most; or such as 30/m or 500/h.", metavar="RATE")
+@option("--run-as", "Run the handler with this database role.", metavar="ROLE")
+@option("--turn-limit", "Time limit of one transaction (default: 60s), or of a handler under leases (default: none).")
+@option(
+    "--mode", "How a group is claimed while its handler runs: by an open transaction or by a lease.",
+    type=click.Choice(["transactional", "leased"]), default="transactional",
+)  # fmt: skip
+@option(
+    "--lease", "Under leases: time after which another worker takes over the group of a lost worker.", default="30s"
 )
-@click.option(
-    "--mode", type=click.Choice(["transactional", "leased"]), default="transactional", show_default=True,
-    help="How a group is claimed while its handler runs: by an open transaction or by a lease.",
+@option("--heartbeat", "Under leases: time between renewals (default: a fifth of the lease).")
+@option(
+    "--regions", "regions_file",
+    "Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
+    type=click.Path(dir_okay=False), metavar="FILE",
 )  # fmt: skip
-@click.option(
-    "--lease",
-    default="30s",
-    show_default=True,
-    help="Under leases: time after which another worker takes over the group of a lost worker.",
+@option("--region", "With --regions: the region whose box is worked on.", type=click.Choice(["a", "b"]))
+@option(
+    "--claims", "With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
+    type=click.Choice(["session", "message"]), default="session",
+)  # fmt: skip
+@option(
+    "--recheck", "With --regions: ask again after this time about a session that is worked on elsewhere.", default="1s"
 )
-@click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
-@click.option(
-    "--regions", "regions_file", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
-)  # fmt: skip
-@click.option("--region", type=click.Choice(["a", "b"]), help="With --regions: the region whose box is worked on.")
-@click.option(
-    "--claims", type=click.Choice(["session", "message"]), default="session", show_default=True,
-    help="With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
-)  # fmt: skip
-@click.option(
-    "--recheck", default="1s", show_default=True,
-    help="With --regions: ask again after this time about a session that is worked on elsewhere.",
-)  # fmt: skip
-@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a turn.")
-@click.option(
-    "--once", is_flag=True, help="End when nothing can be handed out, and say how many messages still wait, and why."
-)
+@flag("--batch", "Call the handler once with all messages of a turn.")
+@flag("--once", "End when nothing can be handed out, and say how many messages still wait, and why.")
 @worker_options
 @which_box
 def work(

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.options.option import option
 from seriatim.errors import UsageError
 from seriatim.operations.bulk import Refused
 
@@ -55,8 +56,8 @@ def _with_why(function: Callable[..., Any], told: str, usual: str | None = None)
         return function(*arguments, why=Why(actor, reason, usual), **options)
 
     of_actor = "Your name for the operator log (default: the user name on this system)."
-    run = click.option("--reason", default=None, help=told)(run)
-    return click.option("--actor", default=None, help=of_actor)(run)
+    run = option("--reason", told)(run)
+    return option("--actor", of_actor)(run)
 
 
 def confirmed(question: str, *, yes: bool) -> None:
