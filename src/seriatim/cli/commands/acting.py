@@ -15,8 +15,7 @@ from seriatim.box.views.filtered import offered
 from seriatim.cli.commands.bulk import act_in_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
-from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress

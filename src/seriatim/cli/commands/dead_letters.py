@@ -8,7 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress

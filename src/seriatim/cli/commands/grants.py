@@ -9,8 +9,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.grant import Grant
-from seriatim.cli.options.option import flag, option, repeated
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, repeated, together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import grants as operations

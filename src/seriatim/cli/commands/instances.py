@@ -10,7 +10,7 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
 from seriatim.cli.shown.table import as_json, json_option, print_object, print_row

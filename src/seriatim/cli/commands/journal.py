@@ -13,25 +13,13 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
-from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.progress import shown_share
 from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
-from seriatim.operations.tables.journal import (
-    ACTION,
-    DELIVERED,
-    ENTRIES,
-    FORGOTTEN,
-    LOGGED,
-    PIPELINES,
-    RECOVERY,
-    REGIONS,
-    RESUBMITTED,
-    SESSIONS,
-)
+from seriatim.operations.tables import journal as tables
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.journal.journal import Journal
@@ -96,61 +84,61 @@ def journal() -> None:
     """See the journal of two regions, and mend its sessions."""
 
 
-journal.add_command(list_command("list", Journal.sessions, SESSIONS, on=_on_journal))
-journal.add_command(list_command("log", Journal.log, LOGGED, on=_on_journal))
+journal.add_command(list_command("list", Journal.sessions, tables.SESSIONS, on=_on_journal))
+journal.add_command(list_command("log", Journal.log, tables.LOGGED, on=_on_journal))
 
 
 @journal.command("show")
 @_which_session
 @option("--limit", "Show at most this many numbers.", type=click.IntRange(1, 100_000), default=20)
 @_on_journal
-@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
+@json_option("Print one JSON object.", tables.SESSIONS, tables.ENTRIES, tables.LOGGED)
 def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
     found = _found(of, session, queue, name)
     numbers = of.entries(found.name, found.queue, session, limit=limit)
     logged = of.log(name=found.name, queue=found.queue, session=session)
     if json_:
-        told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
-        click.echo(as_json(SESSIONS.object_of(found) | told))
+        told = {"numbers": tables.ENTRIES.objects_of(numbers), "log": tables.LOGGED.objects_of(logged)}
+        click.echo(as_json(tables.SESSIONS.object_of(found) | told))
         return
-    print_rows(SESSIONS, [found])
+    print_rows(tables.SESSIONS, [found])
     for one in found.commands:
         click.echo(in_line(f"helps: {one}"))
     click.echo()
-    print_rows(ENTRIES, numbers)
+    print_rows(tables.ENTRIES, numbers)
     if logged:
         click.echo()
-        print_rows(LOGGED, logged)
+        print_rows(tables.LOGGED, logged)
 
 
 @journal.command("regions")
 @click.argument("name")
 @_on_journal
-@json_option("Print a JSON list.", REGIONS)
+@json_option("Print a JSON list.", tables.REGIONS)
 def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
     found = of.regions(name)
-    print_rows(REGIONS, found, json_=json_)
+    print_rows(tables.REGIONS, found, json_=json_)
 
 
 @journal.command("pipelines")
 @_on_journal
-@json_option("Print a JSON list.", PIPELINES)
+@json_option("Print a JSON list.", tables.PIPELINES)
 def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
     found = of.pipelines.known()
-    print_rows(PIPELINES, found, json_=json_)
+    print_rows(tables.PIPELINES, found, json_=json_)
 
 
 @journal.command("delivered")
 @click.argument("pipeline")
 @options_of(DeliveredFilter)
-@json_option("Print a JSON list.", DELIVERED)
+@json_option("Print a JSON list.", tables.DELIVERED)
 @_on_journal
 def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    print_rows(DELIVERED, of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
+    print_rows(tables.DELIVERED, of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -159,14 +147,16 @@ def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None
 @click.argument("group")
 @says_why
 @_on_journal
-@json_option("Print one JSON object.", DELIVERED)
+@json_option("Print one JSON object.", tables.DELIVERED)
 def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, *, why: Why, json_: bool) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
     done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
-    print_row(DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
+    print_row(
+        tables.DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_
+    )
 
 
 def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
@@ -176,9 +166,9 @@ def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) 
     def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
         found = _found(of, session, queue, name)
         done = function(lambda action: _act(of, found, action, why()))
-        print_row(ACTION, done, _line(done), json_=json_)
+        print_row(tables.ACTION, done, _line(done), json_=json_)
 
-    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
+    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", tables.ACTION))
     return journal.command(function.__name__)(options(run))
 
 
@@ -221,7 +211,7 @@ def _line(done: ActionResult) -> str:
 @flag("--yes", "With --all: don't ask for confirmation.")
 @says_why
 @_on_journal
-@json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
+@json_option("Print one JSON object; with --all a list.", tables.ACTION, tables.SESSIONS)
 def _skip(
     of: Journal, session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
     dry_run: bool, yes: bool, why: Why, json_: bool,
@@ -241,7 +231,7 @@ def _skip(
         _skip_all(of, {"name": name, "queue": queue}, why, dry_run=dry_run, yes=yes, json_=json_)
         return
     done = _act(of, _found(of, session, queue, name), Action.SKIP, why(), through=through, missing=missing)
-    print_row(ACTION, done, _line(done), json_=json_)
+    print_row(tables.ACTION, done, _line(done), json_=json_)
 
 
 def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
@@ -252,14 +242,14 @@ def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, y
         if one.hole_through is not None and one.state != "suspended" and one.commands
     ]
     if dry_run:
-        print_rows(SESSIONS, found, json_=json_, limit=_ALL)
+        print_rows(tables.SESSIONS, found, json_=json_, limit=_ALL)
         return
     if found:
         confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
     who = why() if found else {}
     done = [_act(of, one, Action.SKIP, who, missing=True) for one in found]
     if json_:
-        print_rows(ACTION, done, json_=True, limit=_ALL)
+        print_rows(tables.ACTION, done, json_=True, limit=_ALL)
         return
     for one in done:
         click.echo(in_line(_line(one)))
@@ -276,7 +266,7 @@ def _act(of: Journal, one: SessionView, action: Action, who: Mapping[str, str], 
 @option("--queue", "Its queue, if several have this dead letter.")
 @option("--number", "The number that it gets (default: the next one of its session).", type=int)
 @says_why
-@json_option("Print one JSON object.", RESUBMITTED)
+@json_option("Print one JSON object.", tables.RESUBMITTED)
 def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | None, why: Why, json_: bool) -> None:
     """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
 
@@ -285,7 +275,7 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
     with Regions.from_file(file_) as regions:
         done = regions.resubmit(message_id, queue=queue, number=number, **why())
     text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
-    print_row(RESUBMITTED, done, text, json_=json_)
+    print_row(tables.RESUBMITTED, done, text, json_=json_)
     if done.left is not None and not json_:
         click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
 
@@ -308,7 +298,7 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
 @flag("--yes", "Don't ask for confirmation.")
 @says_why
 @_which_journal
-@json_option("Print one JSON object.", RECOVERY)
+@json_option("Print one JSON object.", tables.RECOVERY)
 def _recover(
     name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, why: Why,
     dsn: str | None, schema: str, json_: bool,
@@ -334,7 +324,7 @@ def _recover(
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
             done = of.recover(name, told, **why())
-    print_row(RECOVERY, done, json_=json_)
+    print_row(tables.RECOVERY, done, json_=json_)
     for one in () if json_ else without:
         click.echo(
             f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
@@ -366,7 +356,7 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 @option("--without", "Don't wait for the reports of a region that is gone.", metavar="REGION")
 @says_why
 @_on_journal
-@json_option("Print one JSON object.", FORGOTTEN)
+@json_option("Print one JSON object.", tables.FORGOTTEN)
 def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, why: Why, json_: bool) -> None:
     """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
 
@@ -374,7 +364,7 @@ def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, wh
     """
     who = {} if without is None else why()
     done = of.purge(name, forget_after, without=without, **who)
-    print_row(FORGOTTEN, done, json_=json_)
+    print_row(tables.FORGOTTEN, done, json_=json_)
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

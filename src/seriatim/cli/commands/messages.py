@@ -16,8 +16,7 @@ from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
-from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress

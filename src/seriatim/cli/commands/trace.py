@@ -6,11 +6,22 @@ import click
 
 from seriatim.cli.options.option import option
 from seriatim.cli.options.which import in_id_space, opened, which_box
-from seriatim.cli.shown.table import json_option, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import groups
 from seriatim.operations import trace as operations
-from seriatim.operations.tables.steps import STEPS
+from seriatim.operations.trace import Step
+
+STEPS: Table[Step] = Table(
+    "A step of a trace",
+    Column("at"),
+    Column("kind", "step"),
+    Column("text", ""),
+    Column("message_id", "message", after="step"),
+    Column("link", after="at", optional=True),
+    row=Step,
+    nothing=None,
+)
 
 
 @click.command("trace")

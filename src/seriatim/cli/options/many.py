@@ -10,8 +10,7 @@ from typing import Any
 
 import click
 
-from seriatim.cli.options.option import flag
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, together
 from seriatim.errors import UsageError
 
 

@@ -22,3 +22,14 @@ def repeated(*texts: str, **settings: Any) -> Callable[..., Any]:
     """An option that may be given several times."""
     *names, told = texts
     return option(*names, f"{told.removesuffix('.')}; may be repeated.", multiple=True, **settings)
+
+
+def together(*options: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Add options and arguments to a command, in this order."""
+
+    def with_them(command: Callable[..., Any]) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_them

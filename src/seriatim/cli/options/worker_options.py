@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from seriatim.cli.options.option import flag, option, repeated
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, repeated, together
 
 log_level = option(
     "--log-level", "Log messages of at least this level.",
