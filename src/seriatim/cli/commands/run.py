@@ -17,22 +17,7 @@ from seriatim.cli.options.option import flag, repeated
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.worker_options import log_format as log_format_option
 from seriatim.cli.options.worker_options import metrics as metrics_option
-from seriatim.cli.shown.show import (
-    ACCOUNTS,
-    HELD_GROUPS,
-    REASONS,
-    ROUTING,
-    SKIPPED,
-    SKIPPED_HOLES,
-    SUSPECTED,
-    SUSPECTED_RESTARTS,
-    UNREAD,
-    WAITING,
-    Display,
-    accounts_table,
-    routing_line,
-    waiting_line,
-)
+from seriatim.cli.shown import show
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of, print_object
 from seriatim.cli.shown.telling import telling_run
 from seriatim.errors import UsageError
@@ -44,23 +29,12 @@ from seriatim.runtime.pipelines.supervise import follow_supervisor, supervise
 from seriatim.runtime.processes.log import log_to_stderr
 
 if TYPE_CHECKING:
-    from seriatim.runtime.pipelines.progress import (
-        Again,
-        LeaseState,
-        News,
-        Ports,
-        Progress,
-        Report,
-        Running,
-        RunSummary,
-        Spread,
-        Tell,
-    )
+    from seriatim.runtime.pipelines import progress as reports
     from seriatim.runtime.pipelines.unread_files import UnreadFiles
     from seriatim.spark.calls.register import Call
     from seriatim.spark.front.chosen import Way
 
-_SPREAD: Table[Spread] = Table(
+_SPREAD: Table[reports.Spread] = Table(
     "How a batch was spread",
     *json_only(
         tasks="how many tasks had messages of it",
@@ -76,42 +50,42 @@ def _event(word: str) -> Column[Any]:
     return Column("event", None, kind="str", value=lambda _: word, meaning=f"`{word}`")
 
 
-_BATCH: Table[Progress] = Table(
+_BATCH: Table[reports.Progress] = Table(
     "A batch",
     _event("batch"),
-    Column("accounts", None, rows=ACCOUNTS),
-    Column("routing", None, rows=ROUTING),
-    Column("waiting", None, rows=WAITING),
+    Column("accounts", None, rows=show.ACCOUNTS),
+    Column("routing", None, rows=show.ROUTING),
+    Column("waiting", None, rows=show.WAITING),
     Column("spread", None, rows=_SPREAD),
     row="seriatim.runtime.pipelines.progress:Progress",
 )
-_RUNNING: Table[Running] = Table(
+_RUNNING: Table[reports.Running] = Table(
     "A batch that takes long",
     _event("running"),
     Column("call", None, rows=_CALL),
     row="seriatim.runtime.pipelines.progress:Running",
 )
-_PORTS: Table[Ports] = Table(
+_PORTS: Table[reports.Ports] = Table(
     "Ports that fail or work again",
     _event("ports"),
-    Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
+    Column("waiting", None, rows=show.WAITING, meaning="the destinations whose ports fail"),
     row="seriatim.runtime.pipelines.progress:Ports",
 )
-_LEASE: Table[LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
-_AGAIN: Table[Again] = Table(
+_LEASE: Table[reports.LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
+_AGAIN: Table[reports.Again] = Table(
     "A query that is begun again", _event("again"), row="seriatim.runtime.pipelines.progress:Again"
 )
-SUMMARY: Table[RunSummary] = Table(
+SUMMARY: Table[reports.RunSummary] = Table(
     "A run that has ended",
     *json_only(ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
-    Column("accounts", None, rows=ACCOUNTS),
-    Column("routing", None, rows=ROUTING),
-    Column("waiting", None, rows=WAITING),
-    Column("longest", None, rows=HELD_GROUPS),
-    Column("reasons", None, rows=REASONS),
-    Column("skipped", None, rows=SKIPPED),
-    Column("suspected", None, rows=SUSPECTED),
-    Column("unread", None, rows=UNREAD),
+    Column("accounts", None, rows=show.ACCOUNTS),
+    Column("routing", None, rows=show.ROUTING),
+    Column("waiting", None, rows=show.WAITING),
+    Column("longest", None, rows=show.HELD_GROUPS),
+    Column("reasons", None, rows=show.REASONS),
+    Column("skipped", None, rows=show.SKIPPED),
+    Column("suspected", None, rows=show.SUSPECTED),
+    Column("unread", None, rows=show.UNREAD),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
 _END = SUMMARY.extended(
@@ -223,10 +197,12 @@ def run(
     )  # what a run does is told by its output; Spark's libraries tell much below that
     follow_supervisor()
 
-    display = Display(pipeline.name, quiet=quiet) if not json_ else None
+    display = show.Display(pipeline.name, quiet=quiet) if not json_ else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
-    report: Report | None = _print_progress if json_ and not quiet else display.show if display is not None else None
-    tell: Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
+    report: reports.Report | None = (
+        _print_progress if json_ and not quiet else display.show if display is not None else None
+    )
+    tell: reports.Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
     try:
         with showing, telling_run(metrics, pipeline.name, report, tell) as (report, tell, looked):
             summary = run_pipeline(
@@ -282,7 +258,7 @@ def _supervised(
     return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 
 
-def _exit_code(summary: RunSummary, *, strict: bool) -> int:
+def _exit_code(summary: reports.RunSummary, *, strict: bool) -> int:
     if summary.undelivered and summary.ending != "stopped":
         return _UNDELIVERED
     return _NOT_WHOLE if strict and not summary.is_whole else 0
@@ -295,7 +271,7 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _print_progress(progress: Progress) -> None:
+def _print_progress(progress: reports.Progress) -> None:
     click.echo(json.dumps(_BATCH.object_of(progress)))
     sys.stdout.flush()
 
@@ -306,14 +282,14 @@ class _PrintNews:
     def __init__(self) -> None:
         self._told: tuple[int, float] = (-1, 0.0)
 
-    def __call__(self, news: News) -> None:
-        from seriatim.runtime.pipelines.progress import Again, LeaseState, Running  # noqa: PLC0415 - imports Spark, which is slow
+    def __call__(self, news: reports.News) -> None:
+        from seriatim.runtime.pipelines import progress as reports  # noqa: PLC0415 - imports Spark, which is slow
 
-        if not isinstance(news, Running):
+        if not isinstance(news, reports.Running):
             match news:
-                case Again():
+                case reports.Again():
                     told = _AGAIN.object_of(news)
-                case LeaseState():
+                case reports.LeaseState():
                     told = _LEASE.object_of(news)
                 case _:
                     told = _PORTS.object_of(news)
@@ -327,7 +303,7 @@ class _PrintNews:
         sys.stdout.flush()
 
 
-def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
+def _tell(summary: reports.RunSummary, set_aside: Path, file_: Path) -> None:
     endings: dict[str, str] = {
         "stopped": "stopped; the next start goes on here",
         "once": "took in all that was there",
@@ -337,35 +313,35 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     click.echo(
         f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
     )
-    accounts_table(summary.accounts)
-    routing = routing_line(summary.routing)
+    show.accounts_table(summary.accounts)
+    routing = show.routing_line(summary.routing)
     if routing:
         click.echo(routing)
     if summary.set_aside:
         click.echo(f"\nSet aside, in {set_aside} (all of them: {own_name()} set-aside {_word(file_)}):")
-        _indented(REASONS, summary.reasons[:_MOST_REASONS])
+        _indented(show.REASONS, summary.reasons[:_MOST_REASONS])
         _more(len(summary.reasons), _MOST_REASONS, "reason")
     if summary.routing.unrouted:
         click.echo(f"\nMessages that matched no destination are kept: {own_name()} unrouted {_word(file_)}")
     for one in summary.waiting:
-        click.echo(waiting_line(one), err=True)
+        click.echo(show.waiting_line(one), err=True)
     skipped = summary.skipped
     if skipped.holes:
         holes = counted(skipped.holes, "hole was", "holes were")
         click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
-        _indented(SKIPPED_HOLES, skipped.first)
+        _indented(show.SKIPPED_HOLES, skipped.first)
         _more(skipped.holes, len(skipped.first), "hole")
     _tell_unread(summary.unread)
     suspected = summary.suspected
     if suspected.groups:
         producers = counted(suspected.groups, "producer seems", "producers seem")
         click.echo(f"\n{producers} to have begun anew; the last number that tells so:")
-        _indented(SUSPECTED_RESTARTS, suspected.first)
+        _indented(show.SUSPECTED_RESTARTS, suspected.first)
         _more(suspected.groups, len(suspected.first), "group")
     if summary.held_groups:
         many = counted(summary.held_groups, "group holds", "groups hold")
         click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
-        _indented(HELD_GROUPS, summary.longest)
+        _indented(show.HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
         click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
 
