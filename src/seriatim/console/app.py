@@ -478,7 +478,6 @@ def _status_of(error: SeriatimError, usual: int = 400) -> int:
 
 
 async def _form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, each once."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(415, "this is no form", "send application/x-www-form-urlencoded")
@@ -526,7 +525,6 @@ def _html(text: str, status: int) -> Response:
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
-    """The files that pages load, with their types, by name."""
     found: dict[str, tuple[bytes, str]] = {}
     root = files("seriatim.console") / "static"
     for folder, place in (("", root), ("vendored/", root / "vendored")):

@@ -97,7 +97,6 @@ class Rows:
 
     @property
     def meanings(self) -> Sequence[tuple[str, str]]:
-        """What the columns that are shown mean: the heading and the text."""
         return meanings(self.table, self.columns)
 
 

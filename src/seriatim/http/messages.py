@@ -52,7 +52,6 @@ class _Taken(NamedTuple):
 
 
 async def publish(asked: Asked, caller: Caller) -> Answer:
-    """Publish the messages of a request, in one transaction."""
     options = {name: asked.parameters[name] for name in ("delay", "unique", "unrouted") if name in asked.parameters}
     if (moment := asked.parameters.get("visible_at")) is not None:
         options["visible_at"] = moment_of("visible_at", moment)
@@ -87,7 +86,6 @@ async def _requested(
 
 
 def _declared(session: Session) -> Mapping[str, Collection[str]]:
-    """The properties of each type."""
     definitions = session.transaction.definitions()
     return {name: kind.properties for name, kind in definitions.types.items()}
 
@@ -232,7 +230,6 @@ def plain_message(found: Mapping[str, Member]) -> Message:
 
 
 async def status(asked: Asked, caller: Caller) -> Answer:
-    """The state of a message, in the queues of the token."""
     id_, source = asked.parameters["id"], asked.parameters.get("source")
     space = None if source is None else f"{caller.token.id_space}/{_space_of(source)}"
     wait_s = min(asked.parameters.get("wait", 0.0), LONGEST_WAIT_S)

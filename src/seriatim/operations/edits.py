@@ -192,7 +192,6 @@ def _message(line: bytes, where: str) -> ExportedMessage:
 
 
 def _check(name: str, value: Any) -> None:
-    """Check the type of a field."""
     match name:
         case "message_id" | "type":
             fits, kind = isinstance(value, str), "text"

@@ -58,7 +58,6 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
 
 
 def _ask(drops: Sequence[Change], json_: bool) -> None:
-    """Ask for confirmation of the drops."""
     listed = ", ".join(f"{one.kind} {one.name}" for one in drops)
     if json_ or not sys.stdin.isatty():
         raise UsageError(f"--prune would drop {listed}", remedy="give --yes to drop it without being asked")

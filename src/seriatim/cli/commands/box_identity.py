@@ -85,7 +85,6 @@ def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) 
 
 
 def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_disabled: bool, json_: bool) -> None:
-    """Print the box as it is after `enable` or `disable`."""
     if json_:
         print_object(ENABLED, {"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return

@@ -99,7 +99,6 @@ def act_in_bulk(
     waits: bool,
     json_: bool,
 ) -> None:
-    """Act on many groups by a bulk operation, and print what came of it."""
     found = operations.gather(box, action, views, chosen_by=chosen_by, at_once=at_once, **who)
     _done(box, operations.begin(box, found.bulk_id), waits=waits, json_=json_)
 

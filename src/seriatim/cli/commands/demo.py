@@ -180,8 +180,6 @@ def _delivered(folder: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A comparison of the feed with the delivered rows."""
-
     #: The number of updates that arrived directly after a higher update of their customer.
     inversions_before: int
     inversions_after: int
@@ -189,7 +187,6 @@ class _Verdict:
 
 
 def _judge(feed: DemoFeed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
-    """Compare the delivered rows with the expected rows."""
     wanted = feed.delivered
     wrong = [
         customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)
@@ -241,7 +238,6 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
 
 
 def _serve(console: Console, began: float, box: MessageBox) -> None:
-    """Show the box in the console, until Ctrl-C."""
     # The faces don't import each other: this one starts the other by its name, as it would start a program.
     serving = import_module("seriatim.console.serving")
     with still_working(box), serving.opened(box.dsn, box.schema, reads_only=False) as shown:

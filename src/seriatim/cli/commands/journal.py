@@ -63,7 +63,6 @@ def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A session, and the options that tell it from others of that key."""
     queue = option("--queue", "Its queue, if several have a session with this key.")
     name = option("--name", "The name of its regions, if several have such a session.")
     return click.argument("session")(queue(name(command)))
@@ -235,7 +234,6 @@ def _skip(
 
 
 def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
-    """Skip the missing numbers of all sessions that wait for such numbers."""
     found = [
         one
         for one in of.sessions(**chosen, stands=True, limit=_ALL)

@@ -264,7 +264,6 @@ def _check_retry(
 
 
 def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
-    """Tell what a retry would be done to."""
     if json_:
         print_object(_DONE, {"dry_run": True, "faulted": found})
         return

@@ -24,7 +24,6 @@ _OF_A_BOX = ("standing", "error", "error_class", "since", "until", "properties")
 
 
 def not_with_dsn(dsn: str | None) -> None:
-    """Refuse the option of a box beside that of a pipeline."""
     if dsn is not None:
         raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
 
@@ -39,7 +38,6 @@ def list_groups_of_pipeline(
     dsn: str | None,
     json_: bool,
 ) -> None:
-    """List groups of a pipeline: those that stand still or hold messages, or all."""
     not_with_dsn(dsn)
     chosen = check_filters(chosen)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
@@ -50,7 +48,6 @@ def list_groups_of_pipeline(
 
 
 def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
-    """Show one group of a pipeline, the actions that it allows, and those that help."""
     not_with_dsn(dsn)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 

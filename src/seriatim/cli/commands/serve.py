@@ -132,7 +132,6 @@ def serve(
 def _check(
     files: dict[str, str | None], listen: str | None, http: str | None, *, alone: bool, is_given: bool, more: bool
 ) -> None:
-    """See that options don't contradict each other."""
     missing = [name for name, path in files.items() if path is None]
     if listen is None and len(missing) < len(files):
         raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")

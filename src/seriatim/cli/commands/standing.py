@@ -15,7 +15,6 @@ from seriatim.pipeline.text.plain import in_line
 
 
 def tell(found: Standing) -> None:
-    """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
     view = found.view
     since = f" since {local(view.since)}" if view.since else ""
     click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))

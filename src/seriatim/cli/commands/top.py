@@ -105,7 +105,6 @@ def _looks(box: MessageBox, every: float) -> Iterator[Overview | str]:
 
 
 def _lines(found: Overview, before: Overview | None) -> Iterator[str]:
-    """The overview as lines for people."""
     yield _head(found, before)
     yield from lines_of(_QUEUES, found.queues)
     if any(one.is_estimated for one in found.queues):

@@ -185,7 +185,6 @@ def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
 
 
 def _when(left: NotDone) -> str:
-    """When these messages go on."""
     at = None if left.until is None else local(left.until)
     if left.why == "held":
         if at is None:

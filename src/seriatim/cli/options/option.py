@@ -19,7 +19,6 @@ def flag(*texts: str) -> Callable[..., Any]:
 
 
 def repeated(*texts: str, **settings: Any) -> Callable[..., Any]:
-    """An option that may be given several times."""
     *names, told = texts
     return option(*names, f"{told.removesuffix('.')}; may be repeated.", multiple=True, **settings)
 

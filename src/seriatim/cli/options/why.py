@@ -61,7 +61,6 @@ def _with_why(function: Callable[..., Any], told: str, usual: str | None = None)
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Ask for confirmation, unless ``--yes`` was given."""
     if yes:
         return
     if not sys.stdin.isatty():

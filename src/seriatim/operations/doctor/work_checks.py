@@ -518,7 +518,6 @@ def _moment(at: datetime | None) -> str:
 
 @CHECKS.named("receive ports", "no message has come in through a port")
 def _receive_ports(work: Work) -> Finding | None:
-    """The ports through which messages come in that stand still, or that nobody runs."""
     if not (known := ports(work.box)):
         return None
     stopped = [one for one in known if one.is_held and one.problem is not None]

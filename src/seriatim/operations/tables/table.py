@@ -224,12 +224,10 @@ def as_json_line(found: object) -> str:
 
 
 def _fields(row: Any) -> tuple[str, ...]:
-    """The fields of a class of rows, in their order."""
     return tuple(one.name for one in fields(row)) if is_dataclass(row) else getattr(row, "_fields", ())
 
 
 def _for_people(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
-    """The columns for people, in their order."""
     found = [one for one in columns if one.title is not None and one.after is None]
     for one in columns:
         if one.after is not None:
