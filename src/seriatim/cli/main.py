@@ -25,8 +25,7 @@ _NAME = "seriatim"
 #: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
-# Each is a function of that name (with an underscore) in the module of that name, which is imported when it is called; a list is in the
-# module of the verbs on one of what it lists.
+# Each is a function of that name (with an underscore) in the module of that name, or of `_MODULES`, which is imported when it is called.
 #: The commands by heading, with what the list says of each: none of them is imported for it.
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "If something stands still": {
@@ -89,6 +88,8 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Shell": {"completion": "Print the script with which a shell completes commands and options."},
 }
+#: A list is in the module of the verbs on one of what it lists.
+_MODULES: Mapping[str, str] = {**VERBS, **dict.fromkeys(("types", "contracts", "services"), "definitions")}
 _COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
 
 
@@ -138,7 +139,7 @@ class _Commands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = f"seriatim.cli.commands.{VERBS.get(cmd_name, cmd_name).replace('-', '_')}"
+        module = f"seriatim.cli.commands.{_MODULES.get(cmd_name, cmd_name).replace('-', '_')}"
         try:
             command = checked_texts(getattr(importlib.import_module(module), cmd_name.replace("-", "_")))
         except ModuleNotFoundError as error:
