@@ -45,5 +45,4 @@ def fault_view(box: MessageBox, fault_id: int) -> FaultView:
     Raises:
         UsageError: there is no such fault.
     """
-    with box.access.transaction() as transaction:
-        return fault_of(transaction, fault_id)
+    return box.access.within(fault_of, fault_id)

@@ -17,8 +17,7 @@ def identity(box: MessageBox) -> BoxIdentity | None:
     Returns:
         None only on a standby of a box that nobody has opened yet on its primary server, and after `forget`.
     """
-    with box.access.transaction() as transaction:
-        return identity_of_box(transaction)
+    return box.access.within(identity_of_box)
 
 
 def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
@@ -40,8 +39,7 @@ def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
         EnvironmentProblem: the role isn't the owner of the box.
     """
     by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        return operators.disable(transaction, by)
+    return box.access.within(operators.disable, by)
 
 
 def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
@@ -64,8 +62,7 @@ def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
         EnvironmentProblem: the role isn't the owner of the box.
     """
     by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        done = operators.enable(transaction, by)
+    done = box.access.within(operators.enable, by)
     _see(box)
     return done
 
@@ -86,8 +83,7 @@ def new_id(box: MessageBox, *, actor: str, reason: str) -> NewIdentity:
         EnvironmentProblem: the role isn't the owner of the box.
     """
     by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        done = operators.new_id(transaction, by)
+    done = box.access.within(operators.new_id, by)
     _see(box)
     return done
 
@@ -98,8 +94,7 @@ def new_id_would(box: MessageBox) -> NewIdentity:
     Raises:
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    with box.access.transaction() as transaction:
-        return operators.new_id_would(transaction)
+    return box.access.within(operators.new_id_would)
 
 
 def forget(box: MessageBox) -> None:

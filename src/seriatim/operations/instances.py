@@ -24,8 +24,7 @@ def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
         UsageError: there is no such instance, or it has ended.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_of(transaction, instance_id)
+    return box.access.within(instance_of, instance_id)
 
 
 @listed(InstanceFilter)
@@ -43,15 +42,13 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
         Unavailable: the transaction has to be repeated.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.suspend(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.suspend, instance_id, actor, reason)
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
     """Resume the instance's group. The errors are the same as for `suspend`; an instance that isn't suspended is refused."""
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.resume(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.resume, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -68,8 +65,7 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
         Unavailable: a receiver has a message of the instance in hand. Suspend the instance first.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.terminate(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.terminate, instance_id, actor, reason)
 
 
 def _checked(instance_id: object) -> None:

@@ -54,8 +54,7 @@ def revoke_token(box: MessageBox, name: str) -> None:
     Raises:
         NotFound: there is no such token.
     """
-    with box.access.transaction() as transaction:
-        operators.revoke(transaction, name)
+    box.access.within(operators.revoke, name)
 
 
 def tokens(box: MessageBox) -> list[Token]:

@@ -31,8 +31,7 @@ def trace_message(
     Raises:
         UsageError: the box doesn't know the message; or it has several messages with the id, and `id_space` is None.
     """
-    with box.access.transaction() as transaction:
-        here = steps.trace_message(transaction, message_id, id_space, within)
+    here = box.access.within(steps.trace_message, message_id, id_space, within)
     return with_steps_elsewhere(box.access, here, message_id, id_space) if over_links else here.steps
 
 
@@ -44,5 +43,4 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot trace {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
-    with box.access.transaction() as transaction:
-        return steps.trace_group(transaction, queue, group, limit)
+    return box.access.within(steps.trace_group, queue, group, limit)

@@ -80,8 +80,7 @@ def _definitions(box: MessageBox) -> Finding | None:
 
 @CHECKS.named("laws")
 def _laws(box: MessageBox) -> Finding:
-    with box.access.transaction() as transaction:
-        problems = broken_within(transaction, AUDIT_S)
+    problems = box.access.within(broken_within, AUDIT_S)
     if problems is None:
         found = f"not checked: a statement takes longer than {AUDIT_S:g} s, because the box is large"
         return ok(found, "seriatim doctor --audit checks them, however long that takes")

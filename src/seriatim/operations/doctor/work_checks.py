@@ -65,8 +65,7 @@ class Work:
         self.box, self.queue = box, queue
 
     def read(self, look: Callable[[Transaction], _Read]) -> _Read:
-        with self.box.access.transaction() as transaction:
-            return look(transaction)
+        return self.box.access.within(look)
 
     def rows(self, name: str, of: type[_Row], **parameters: Any) -> list[_Row]:
         """The rows of a statement; where they are about queues, those about the queue."""
