@@ -26,7 +26,7 @@ _NAME = "seriatim"
 _GIVEN = "seriatim.cli.main.given"
 
 # Each is a function of that name (with an underscore) in the module of that name, or of `_MODULES`, which is imported when it is called.
-#: The commands by heading, with what the list says of each: none of them is imported for it.
+#: The commands by heading, with what the list says of each, which is also the help of a group: none of them is imported for it.
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "If something stands still": {
         "console": "Serve pages that show in a browser why something stands still, and mend it.",
@@ -90,7 +90,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 }
 #: A list is in the module of the verbs on one of what it lists.
 _MODULES: Mapping[str, str] = {**VERBS, **dict.fromkeys(("types", "contracts", "services"), "definitions")}
-_COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
+_COMMANDS = dict(sorted(row for rows in _SECTIONS.values() for row in rows.items()))
 
 
 class _Text(click.types.StringParamType):
@@ -124,8 +124,7 @@ class _Commands(Commands):
         return {heading: [one for one in names if one not in VERBS.values()] for heading, names in _SECTIONS.items()}
 
     def _rows(self, ctx: click.Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        for rows in _SECTIONS.values():
-            yield from ((name, rows[name]) for name in names if name in rows)
+        yield from ((name, _COMMANDS[name]) for name in names)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -146,6 +145,7 @@ class _Commands(Commands):
             if error.name != module:
                 raise
             return None  # one command that is not there shall not take the others away
+        command.help = command.help or _COMMANDS[cmd_name]  # a group has no help of its own
         if cmd_name in VERBS:
             verbs = ", ".join(self._verbs(ctx, VERBS[cmd_name]))
             command.epilog = f"Verbs: {verbs}. See {_NAME} {cmd_name} VERB --help."

@@ -77,11 +77,7 @@ def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
         click.get_current_context().exit(1)
 
 
-@click.group("box", cls=Commands)
-def box() -> None:
-    """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status and its id."""
-
-
+box = Commands("box")
 for _command in (apply, disable, enable, grant, grants, new_id, revoke, tick):
     box.add_command(_command)
 

@@ -29,12 +29,7 @@ _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
 _no_wait = flag("--no-wait", "Don't work on it; leave it to `seriatim serve` and workers.")
 
-
-@click.group("bulk", cls=Commands)
-def bulk() -> None:
-    """List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it."""
-
-
+bulk = Commands("bulk")
 bulk.add_command(list_command("list", operations.bulk_operations, BULK_OPERATIONS))
 
 

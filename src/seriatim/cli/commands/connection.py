@@ -16,10 +16,7 @@ from seriatim.pipeline.text.counted import counted
 
 connections = list_command("connections", operations.connections, CONNECTION)
 
-
-@click.group("connection", cls=Commands)
-def connection() -> None:
-    """End a connection to a box's database."""
+connection = Commands("connection", help="End a connection to a box's database.")
 
 
 @connection.command("end")

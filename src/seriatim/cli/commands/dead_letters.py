@@ -38,12 +38,7 @@ _choosing = options_of(operations.dead_letters, without=("limit",))
 #: The options of a command on many dead letters.
 _acts = together(many("dead letters", _choosing, type=int), says_why, on_box, json_option("Print JSON.", _DONE))
 
-
-@click.group("dead-letters", cls=Commands)
-def dead_letters() -> None:
-    """List dead letters, requeue them, or delete them."""
-
-
+dead_letters = Commands("dead-letters")
 dead_letters.add_command(
     list_command("list", operations.dead_letters, DEAD_LETTERS, by=("error", operations.dead_letters_by_error, ERRORS))
 )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -23,9 +23,6 @@ from seriatim.operations import groups
 from seriatim.operations.tables.groups import GROUP
 from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.worker import Worker
-
-if TYPE_CHECKING:
-    pass
 
 QUEUE = "shipping"
 #: The customer with an order that no handler can take as it is.

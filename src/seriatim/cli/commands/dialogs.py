@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
@@ -18,20 +16,12 @@ from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
 
-if TYPE_CHECKING:
-    pass
-
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
 
-
-@click.group("dialogs", cls=Commands)
-def dialogs() -> None:
-    """List the dialogs of a message box, show one, end one, or clean up old ones."""
-
-
+dialogs = Commands("dialogs")
 dialogs.add_command(list_command("list", dialog_operations.dialogs, DIALOGS))
 
 

@@ -70,9 +70,10 @@ def groups(
         )
 
 
-@click.group("group", cls=Commands)
-def group() -> None:
-    """Show one group of a message box or a pipeline and mend it; mend several by their keys, or with --all many at once."""
+group = Commands(
+    "group",
+    help="Show one group of a message box or a pipeline and mend it; mend several by their keys, or with --all many at once.",
+)
 
 
 @group.command("show")

@@ -21,12 +21,7 @@ from seriatim.pipeline.text.plain import in_line
 
 _json = json_option("Print JSON.", INSTANCES)
 
-
-@click.group("instances", cls=Commands)
-def instances() -> None:
-    """List and show the instances of a message box; suspend, resume or terminate one."""
-
-
+instances = Commands("instances")
 instances.add_command(list_command("list", operations.instances, INSTANCES))
 
 

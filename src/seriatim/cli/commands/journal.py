@@ -78,11 +78,7 @@ def _found(of: Journal, session: str, queue: str | None, name: str | None) -> Se
     return found[0]
 
 
-@click.group("journal", cls=Commands)
-def journal() -> None:
-    """See the journal of two regions, and mend its sessions."""
-
-
+journal = Commands("journal")
 journal.add_command(list_command("list", Journal.sessions, tables.SESSIONS, on=_on_journal))
 journal.add_command(list_command("log", Journal.log, tables.LOGGED, on=_on_journal))
 

@@ -24,10 +24,7 @@ REMOVED: Table[dict[str, object]] = Table(
 )
 _QUEUES = "A queue of this box into which the other one may send; may be repeated."
 
-
-@click.group("link", cls=Commands)
-def link() -> None:
-    """Pair message boxes, so that queues of one can be published to in the other."""
+link = Commands("link")
 
 
 @link.command("add")

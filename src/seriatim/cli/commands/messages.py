@@ -56,14 +56,7 @@ _ALL = 100_000
 #: People are shown at most this many bytes of a body.
 _SHOWN = 2_000
 
-
-@click.group("messages", cls=Commands)
-def messages() -> None:
-    """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
-    aside.
-    """
-
-
+messages = Commands("messages")
 messages.add_command(
     list_command(
         "list", message_operations.messages, MESSAGES, by=("error", message_operations.messages_by_error, ERRORS)

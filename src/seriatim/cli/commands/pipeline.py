@@ -50,10 +50,7 @@ _patience = option(
     metavar="SECONDS",
 )
 
-
-@click.group("pipeline", cls=Commands)
-def pipeline() -> None:
-    """List and show pipelines, end one, or convert its checkpoint."""
+pipeline = Commands("pipeline")
 
 
 @pipeline.command("list")

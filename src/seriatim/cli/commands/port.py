@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
@@ -27,10 +25,7 @@ PORTS: Table[PortView] = Table(
 )
 ports = list_command("ports", operations.ports, PORTS)
 
-
-@click.group("port", cls=Commands)
-def port() -> None:
-    """Forget ports through which messages have come in."""
+port = Commands("port", help="Forget ports through which messages have come in.")
 
 
 @port.command("forget")

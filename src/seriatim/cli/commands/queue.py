@@ -46,10 +46,9 @@ QUEUE = COUNTS.extended(
 RELEASED: Table[Released] = Table("A queue that was released", row=Released)
 queues = list_command("queues", operations.queues, COUNTS)
 
-
-@click.group("queue", cls=Commands)
-def queue() -> None:
-    """Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."""
+queue = Commands(
+    "queue", help="Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."
+)
 
 
 @queue.command("show")

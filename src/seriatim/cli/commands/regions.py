@@ -99,12 +99,7 @@ def _opened(file: Path) -> Iterator[tuple[Regions, tuple[object, ...]]]:
 
 _FILE = click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
-
-@click.group("regions", cls=Commands)
-def regions() -> None:
-    """See and define two regions that have the same sessions, and copy between them."""
-
-
+regions = Commands("regions")
 regions.add_command(list_command("list", operations.regions, HERE))
 
 

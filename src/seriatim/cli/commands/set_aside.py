@@ -64,10 +64,7 @@ RESUBMITTED: Table[dict[str, object]] = Table(
     Column("messages", None, rows=PUT_BACK, meaning="each message, once for each destination to which it goes"),
 )
 
-
-@click.group("set-aside", cls=Commands)
-def set_aside() -> None:
-    """List messages of a pipeline that were not released, with reasons; put them back."""
+set_aside = Commands("set-aside")
 
 
 @set_aside.command("list")

@@ -28,10 +28,7 @@ TOKENS: Table[Token] = Table(
     nothing="there are no tokens",
 )
 
-
-@click.group("token", cls=Commands)
-def token() -> None:
-    """Create, list and revoke the tokens of callers over HTTP."""
+token = Commands("token")
 
 
 @token.command("create")
