@@ -17,8 +17,8 @@ from seriatim.cli.commands.box_identity import IDENTITY, disable, enable, identi
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.which import on_box, which_box, which_schema
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
+from seriatim.cli.options.which import looks_at_box, which_box, which_schema
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_row, print_rows
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
@@ -57,8 +57,7 @@ TICK: Table[Tick] = Table("A tick", row=Tick)
 
 @click.command("tick")
 @flag("--now", "at_once", "First count from now what waits by a time of the database's clock when that was ahead.")
-@json_option("Print one JSON object.", TICK)
-@on_box
+@looks_at_box(TICK)
 def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
     groups and dialogs, and retry faulted groups.
@@ -109,8 +108,7 @@ def _trust() -> None:
 
 
 @box.command("status")
-@json_option("Print one JSON object.", STATUS)
-@on_box
+@looks_at_box(STATUS)
 def _status(box: MessageBox, *, json_: bool) -> None:
     """Show the box's id and where it lives, its version, the rows, bytes and growth of each table, the space that a purge
     would free, and the next number of each location.
@@ -147,8 +145,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
 )
 @flag("--forget-expired", "Forget groups that have been idle for their queue's expire_after.")
 @flag("--dry-run", "Delete nothing; count what would be deleted.")
-@json_option("Print one JSON object.", PURGED, PURGEABLE)
-@on_box
+@looks_at_box(PURGED, PURGEABLE)
 def _purge(
     box: MessageBox, *, queue: str | None, older_than: str | None, forget_expired: bool, dry_run: bool, json_: bool
 ) -> None:

@@ -8,9 +8,9 @@ from seriatim.box.box import MessageBox
 from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.views.box_identity import BoxIdentity
 from seriatim.cli.options.option import flag
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
+from seriatim.cli.options.which import acts_on_box
+from seriatim.cli.options.why import Why, confirmed
+from seriatim.cli.shown.table import Column, Table, json_only, print_object
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
@@ -44,9 +44,7 @@ _DRY_RUN = "Change nothing; show what would be done."
 @click.command("disable")
 @flag("--dry-run", _DRY_RUN)
 @flag("--yes", "Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", ENABLED)
+@acts_on_box(ENABLED)
 def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Disable a box: until seriatim box enable nothing is delivered in its dialogs, and nothing goes over its links.
 
@@ -64,9 +62,7 @@ def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool)
 @click.command("enable")
 @flag("--dry-run", _DRY_RUN)
 @flag("--yes", "Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", ENABLED)
+@acts_on_box(ENABLED)
 def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Enable a box that was disabled, or moved to another server, or whose server was upgraded by pg_upgrade.
 
@@ -99,9 +95,7 @@ def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_di
 @click.command("new-id")
 @flag("--dry-run", _DRY_RUN)
 @flag("--yes", "Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", NEW_ID)
+@acts_on_box(NEW_ID)
 def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Give a copy of a box an id of its own, and enable it.
 

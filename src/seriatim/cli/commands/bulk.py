@@ -12,8 +12,8 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.option import flag
 from seriatim.cli.options.own_name import own_name
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, says_why
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
 from seriatim.kernel.groups.verbs import Action
@@ -37,8 +37,7 @@ bulk.add_command(list_command("list", operations.bulk_operations, BULK_OPERATION
 @_number
 @flag("--groups", "lists", "List its groups in place of the operation itself.")
 @options_of(operations.bulk_groups)
-@json_option("Print one JSON object; with --groups a JSON list.", BULK_OPERATIONS, BULK_GROUPS)
-@on_box
+@looks_at_box(BULK_OPERATIONS, BULK_GROUPS, told="Print one JSON object; with --groups a JSON list.")
 def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: Any) -> None:
     """Show the bulk operation NUMBER: its progress, and the groups that were left out, each with the reason.
 
@@ -74,9 +73,7 @@ def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
 
 @bulk.command("cancel")
 @_number
-@says_why
-@on_box
-@json_option("Print one JSON object.", BULK_OPERATIONS)
+@acts_on_box(BULK_OPERATIONS)
 def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
     found = operations.cancel(box, number, **why())

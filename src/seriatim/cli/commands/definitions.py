@@ -6,8 +6,8 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Column, Table, json_option, print_rows
+from seriatim.cli.options.which import looks_at_box
+from seriatim.cli.shown.table import Column, Table, print_rows
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.files.json_form import to_json
@@ -21,8 +21,7 @@ TYPES: Table[dict[str, object]] = Table(
 
 
 @click.command()
-@json_option("Print a JSON list.", TYPES)
-@on_box
+@looks_at_box(TYPES, told="Print a JSON list.")
 def types(box: MessageBox, *, json_: bool) -> None:
     """List the message types of a message box, with their properties and the check of their bodies."""
     found = [one for _, one in sorted(box.definitions().types.items())]
@@ -49,8 +48,7 @@ CONTRACTS: Table[Contract] = Table(
 
 
 @click.command()
-@json_option("Print a JSON list.", CONTRACTS)
-@on_box
+@looks_at_box(CONTRACTS, told="Print a JSON list.")
 def contracts(box: MessageBox, *, json_: bool) -> None:
     """List the contracts of a message box, with the sender of each message type."""
     found = [one for _, one in sorted(box.definitions().contracts.items())]

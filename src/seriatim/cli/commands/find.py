@@ -10,8 +10,8 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
-from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Table, json_option, lines_of, print_object
+from seriatim.cli.options.which import looks_at_box
+from seriatim.cli.shown.table import Table, lines_of, print_object
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
@@ -25,8 +25,7 @@ from seriatim.pipeline.text.plain import in_line
 @click.command()
 @click.argument("text")
 @options_of(operations.find)
-@json_option("Print one JSON object.", FOUND)
-@on_box
+@looks_at_box(FOUND)
 @click.pass_context
 def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
     """Find TEXT: a message id, a group's key, or the value of any property.

@@ -10,8 +10,8 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option, repeated
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, confirmed, says_why
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why, confirmed
 from seriatim.cli.shown.table import Column, Table, json_option, print_row, print_rows
 from seriatim.operations import links
 from seriatim.operations.tables.links import EXCHANGES, LINKS
@@ -64,9 +64,7 @@ def add(
 @repeated("--service", "services", "A service of the other box, as which it may speak in dialogs.", metavar="SERVICE")
 @flag("--trace", "It may also ask what became of its messages here (default: it may not any more).")
 @flag("--replace", "The box has another role or key until now.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", LINKS)
+@acts_on_box(LINKS)
 def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
     """Let a role, or the key of a certificate, speak as another box, into the queues and as the services that are named.
 
@@ -77,8 +75,7 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 
 @link.command("status")
 @click.argument("name", required=False)
-@json_option("Print a JSON list.", LINKS)
-@on_box
+@looks_at_box(LINKS, told="Print a JSON list.")
 def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
     found = links.status(box, name)
@@ -88,8 +85,7 @@ def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
 @link.command("transmit")
 @click.argument("name", required=False)
 @flag("--at-once", "Also send what is to be tried again later.")
-@json_option("Print a JSON list.", EXCHANGES)
-@on_box
+@looks_at_box(EXCHANGES, told="Print a JSON list.")
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
     exchanges = links.transmit(box, name, at_once=at_once)
@@ -102,9 +98,7 @@ def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) 
 @click.argument("name")
 @flag("--force", "Also if messages are on their way; they are gone.")
 @flag("--yes", "Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", REMOVED)
+@acts_on_box(REMOVED)
 def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:
     """Forget a link with its streams. Queues that lead over it have to be dropped before."""
     links.status(box, name)

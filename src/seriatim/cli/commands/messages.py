@@ -17,8 +17,8 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
 from seriatim.cli.options.option import flag, option, together
-from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
-from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
+from seriatim.cli.options.which import acts_on_box, in_id_space, on_box, opened, which_box
+from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
 from seriatim.errors import UsageError
@@ -125,9 +125,7 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
 
 @messages.command("delete")
 @many("messages", options_of(operations.set_aside, without=("limit",)), yes="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE)
+@acts_on_box(_DONE, told="Print JSON.")
 def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted; take waiting ones out.
 
@@ -171,9 +169,7 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
         ),
     ),
 )
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE)
+@acts_on_box(_DONE, told="Print JSON.")
 def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue messages that were set aside as late, rejected or duplicate.
 
@@ -206,9 +202,7 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
 )
 @flag("--dry-run", "With --all or --edits: change nothing; list what would be done.")
 @flag("--yes", "With --all: don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE, EDITED)
+@acts_on_box(_DONE, EDITED, told="Print JSON.")
 def retry(
     box: MessageBox, message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
     dry_run: bool, yes: bool, why: Why, json_: bool, **chosen: Any,

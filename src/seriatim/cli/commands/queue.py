@@ -13,8 +13,8 @@ from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.option import option, repeated
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, may_say_why, says_why
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why, may_say_why
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import queues as operations
@@ -53,8 +53,7 @@ queue = Commands(
 
 @queue.command("show")
 @click.argument("name")
-@json_option("Print one JSON object.", QUEUE)
-@on_box
+@looks_at_box(QUEUE)
 def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
     each process obeys.
@@ -189,9 +188,7 @@ def activation(box: MessageBox, *names: str, switch: str) -> list[Change]:
 
 @queue.command("release")
 @click.argument("name")
-@says_why
-@on_box
-@json_option("Print one JSON object.", RELEASED)
+@acts_on_box(RELEASED)
 def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 

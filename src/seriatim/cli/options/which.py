@@ -12,7 +12,9 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import FOLDER, VARIABLE
-from seriatim.cli.options.option import option
+from seriatim.cli.options.option import option, together
+from seriatim.cli.options.why import says_why
+from seriatim.cli.shown.table import Table, json_option
 from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
@@ -44,6 +46,16 @@ def on_box(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(box, *arguments, **options)
 
     return with_box
+
+
+def looks_at_box(*tables: Table[Any], told: str = "Print one JSON object.") -> Callable[..., Any]:
+    """The option ``--json``, and the box."""
+    return together(json_option(told, *tables), on_box)
+
+
+def acts_on_box(*tables: Table[Any], told: str = "Print one JSON object.") -> Callable[..., Any]:
+    """The actor with the reason, the box, and the option ``--json``."""
+    return together(says_why, on_box, json_option(told, *tables))
 
 
 @contextmanager
