@@ -43,8 +43,7 @@ REGION: Table[RegionStatus] = Table(
     Column("lag_s", "lag", shown=lambda one: None if one.lag_s is None else f"{one.lag_s:.1f} s"),
     if_any("beside"),
     Column("reported_at", "tended", optional=True),
-    Column("place", optional=True),
-    Column("why", optional=True),
+    *columns("place", "why", optional=True),
     row=RegionStatus,
 )
 COUNTS: Table[SessionCounts] = Table(

@@ -67,8 +67,7 @@ HELD_GROUPS: Table[reports.HeldGroup] = Table(
         lambda one: one.missing or one.reason.removeprefix("waits for "),
         "the missing numbers, or else the reason",
     ),
-    Column("held"),
-    Column("since"),
+    *columns("held", "since"),
     row="seriatim.runtime.pipelines.progress:HeldGroup",
 )
 SKIPPED_HOLES: Table[reports.SkippedHole] = Table(

@@ -16,12 +16,9 @@ def _numbers(one: EntryView) -> str:
 
 SESSIONS: Table[SessionView] = Table(
     "A session of two regions",
-    *columns("name", "queue", "session", "state"),
-    Column("done_through", "done through"),
+    *columns("name", "queue", "session", "state", "done_through"),
     Column("next_number", "next"),
-    Column("waits_for", "waits for", optional=True),
-    Column("region", optional=True),
-    Column("lease_until", "lease until", optional=True),
+    *columns("waits_for", "region", "lease_until", optional=True),
     if_any("attempts"),
     Column("fault", "error", optional=True),
     if_any("take_overs", "take-overs"),
@@ -45,8 +42,7 @@ ENTRIES: Table[EntryView] = Table(
 LOGGED: Table[LogEntry] = Table(
     "What an operator did in a journal",
     *columns("at", "actor", "action", "name"),
-    Column("queue", optional=True),
-    Column("session", optional=True),
+    *columns("queue", "session", optional=True),
     *columns("reason", "detail"),
     row=LogEntry,
     nothing="no operator has done anything",
@@ -66,7 +62,7 @@ PIPELINES: Table[PipelineView] = Table(
     Column("region", "active in region"),
     Column("holder", optional=True),
     Column("held_since", "since", optional=True),
-    Column("lease_until", "lease until", optional=True),
+    Column("lease_until", optional=True),
     if_any("take_overs", "take-overs"),
     row=PipelineView,
     nothing="no pipeline has run with claims: journal",
@@ -80,9 +76,7 @@ DELIVERED: Table[DeliveredView] = Table(
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",
-    *columns("session", "action"),
-    Column("done_through", "done through"),
-    *columns("state", "detail"),
+    *columns("session", "action", "done_through", "state", "detail"),
     row=ActionResult,
 )
 RESUBMITTED: Table[Resubmitted] = Table("A dead letter of two regions that was published again", row=Resubmitted)

@@ -8,8 +8,7 @@ from seriatim.operations.tables.table import Column, Table, columns, if_any
 
 LINKS: Table[LinkView] = Table(
     "A link",
-    *columns("link", "state", "box"),
-    Column("waiting"),
+    *columns("link", "state", "box", "waiting"),
     Column("unacknowledged", "on the way"),
     *columns("streams_out", "streams_in"),
     if_any("ending"),
@@ -25,8 +24,7 @@ LINKS: Table[LinkView] = Table(
 )
 STREAMS: Table[StreamView] = Table(
     "A stream",
-    *columns("link", "direction", "queue", "key"),
-    *columns("number", "state"),
+    *columns("link", "direction", "queue", "key", "number", "state"),
     Column("sent", optional=True),
     Column("acknowledged"),
     Column("attempts", optional=True),

@@ -11,10 +11,8 @@ SCHEDULES: Table[ScheduleView] = Table(
     Column("timezone", "time zone"),
     Column("next_at", "next"),
     Column("last_at", "last"),
-    Column("last_message"),
-    Column("published"),
-    Column("error", optional=True),
-    Column("paused_by", optional=True),
+    *columns("last_message", "published"),
+    *columns("error", "paused_by", optional=True),
     row=ScheduleView,
     nothing="there are no schedules",
 )

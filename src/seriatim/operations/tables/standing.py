@@ -14,8 +14,7 @@ _PROCESSED: Table[Processed] = Table("The last processed message of a group", ro
 LOG: Table[Logged] = Table(
     "An entry of the operator log",
     Column("operation_id", "operation"),
-    *columns("at", "actor", "action"),
-    Column("reason"),
+    *columns("at", "actor", "action", "reason"),
     Column("role", after="actor"),
     row=Logged,
 )

@@ -87,9 +87,9 @@ class Column(Generic[_Row]):
         return next(fitting).object_of(found)
 
 
-def columns(*names: str) -> tuple[Column[Any], ...]:
+def columns(*names: str, optional: bool = False) -> tuple[Column[Any], ...]:
     """Columns for people and JSON: fields of the row, by their names."""
-    return tuple(Column(name) for name in names)
+    return tuple(Column(name, optional=optional) for name in names)
 
 
 def if_any(name: str, heading: str | EllipsisType = ...) -> Column[Any]:
