@@ -9,7 +9,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.operators import instance_actions
 from seriatim.box.views.instances import InstanceFilter, InstanceStatus, InstanceView, instance_of, instances_of
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.operations.listing import listed
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]
@@ -69,5 +69,5 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
 
 
 def _checked(instance_id: object) -> None:
-    if isinstance(instance_id, bool) or not isinstance(instance_id, int) or not 0 < instance_id <= _LAST_ID:
+    if not is_whole(instance_id, 1, _LAST_ID):
         raise UsageError(f"{shown(instance_id)} is not the number of an instance", remedy="a whole number from 1")
