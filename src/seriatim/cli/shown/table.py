@@ -19,22 +19,7 @@ from seriatim.operations.tables.table import (
 )
 from seriatim.pipeline.text.plain import in_line
 
-__all__ = [
-    "Column",
-    "JsonOption",
-    "Table",
-    "as_json",
-    "as_json_line",
-    "columns",
-    "in_columns",
-    "json_only",
-    "json_option",
-    "lines_of",
-    "print_object",
-    "print_row",
-    "print_rows",
-    "text_only",
-]
+__all__ = ["Column", "Table", "as_json", "as_json_line", "columns", "json_only", "text_only"]
 
 _Row = TypeVar("_Row")
 _Command = TypeVar("_Command", bound=Callable[..., Any])

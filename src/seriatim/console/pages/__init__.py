@@ -7,8 +7,6 @@ from importlib import import_module
 
 from seriatim.console.page import Page
 
-__all__ = ["pages"]
-
 
 def pages() -> list[Page]:
     modules = (import_module(f"{__name__}.{one.name}") for one in pkgutil.iter_modules(__path__))

@@ -20,8 +20,6 @@ from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
 from seriatim.pipeline.text.secret import secret_in
 
-__all__ = ["CHECKS", "audit"]
-
 #: The seconds that the check of a law may take; a larger box is checked only on request.
 AUDIT_S = 2.0
 #: Workers look for leases that have run out every second, and do their chores every minute.

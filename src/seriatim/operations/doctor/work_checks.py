@@ -29,8 +29,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
 
-__all__ = ["CHECKS", "OF_QUEUE", "Work"]
-
 #: Ready work at which nobody is seen, may be so young without a need for a hand.
 PATIENCE_S = 30.0
 #: A transaction that is open for longer holds back vacuum for too long.
