@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,17 +184,11 @@ def run(
             raise UsageError(
                 "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
             )
-        flags = {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
-        context.exit(
-            _supervised(
-                pipeline, file_, conf=conf, abandon=abandon, flags=flags, log_format=log_format, metrics=metrics
-            )
-        )
+        context.exit(_supervised(context, pipeline, file_, log_format))
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
-    log_to_stderr(
-        "WARNING", log_format
-    )  # what a run does is told by its output; Spark's libraries tell much below that
+    # What a run does is told by its output; Spark's libraries tell much below that.
+    log_to_stderr("WARNING", log_format)
     follow_supervisor()
 
     display = show.Display(pipeline.name, quiet=quiet) if not json_ else None
@@ -235,25 +229,17 @@ def _explain(pipeline: Pipeline, *, json_: bool) -> None:
         click.echo(f"  because {way.reason}")
 
 
-def _supervised(
-    pipeline: Pipeline,
-    file_: Path,
-    *,
-    conf: Sequence[str],
-    abandon: Sequence[str],
-    flags: Mapping[str, bool],
-    log_format: str,
-    metrics: str | None,
-) -> int:
+def _supervised(context: click.Context, pipeline: Pipeline, file_: Path, log_format: str) -> int:
     """Run the driver in a process of its own, with the same options."""
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
 
     log_to_stderr("INFO", log_format)
-    options = [
-        word for name, given in (("--conf", conf), ("--abandon", abandon)) for one in given for word in (name, one)
-    ]
-    options += [flag for flag, is_set in flags.items() if is_set]
-    options += ["--log-format", log_format, *(() if metrics is None else ("--metrics", metrics))]
+    options: list[str] = []
+    for one in context.command.params:
+        given = context.params[str(one.name)]
+        if isinstance(one, click.Option) and given and one.name != "supervised":
+            values = given if one.multiple else [given]
+            options += [one.opts[0]] if one.is_flag else [word for value in values for word in (one.opts[0], value)]
     command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
     return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 

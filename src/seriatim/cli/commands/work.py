@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
@@ -83,10 +84,6 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
-    regions_file: str | None,
-    region: str | None,
-    claims: str,
-    recheck: str,
     once: bool,
     transient: tuple[str, ...],
     business: tuple[str, ...],
@@ -96,6 +93,7 @@ def work(
     no_wait: bool,
     dsn: str | None,
     schema: str,
+    **regional: str | None,
 ) -> None:
     """Work on queues: call the handler with the messages of each group, in order, in transactions.
 
@@ -107,7 +105,7 @@ def work(
     log_to_stderr(log_level, log_format)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
-    place = _place(regions_file, region, claims, recheck, port=port, run_as=run_as, dsn=dsn)
+    place = _place(regional, {"--port": port, "--run-as": run_as, "--dsn": dsn})
     if place is not None:
         mode, lease = "leased", "10s" if _is_default("lease") else lease
     pace = Pace(run_length, rate=rate, turn_limit=turn_limit)
@@ -131,30 +129,22 @@ def work(
                 click.echo(line)
 
 
-def _place(
-    file: str | None,
-    region: str | None,
-    claims: str,
-    recheck: str,
-    *,
-    port: str | None,
-    run_as: str | None,
-    dsn: str | None,
-) -> RegionalPlace | None:
+def _place(given: Mapping[str, Any], others: Mapping[str, str | None]) -> RegionalPlace | None:
     """Where to work on queues of two regions; None: on those of one box."""
+    file, region = given["regions_file"], given["region"]
     if file is None:
         if region is not None:
             raise UsageError("--region needs --regions", remedy="name the file that declares the regions")
         return None
     if region is None:
         raise UsageError("--regions needs --region", remedy="say whose box is worked on: --region a, or b")
-    for name, given in (("--port", port), ("--run-as", run_as), ("--dsn", dsn)):
-        if given is not None:
+    for name, other in others.items():
+        if other is not None:
             raise UsageError(f"{name} and --regions can't be combined", remedy="leave one of them out")
     if not _is_default("mode"):
         raise UsageError("--mode and --regions can't be combined", remedy="in two regions work is leased always")
 
-    return RegionalPlace(file, region, claims, recheck)
+    return RegionalPlace(file, region, given["claims"], given["recheck"])
 
 
 def _is_default(option: str) -> bool:
