@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from seriatim.box.views.filtered import offered
-from seriatim.cli.commands.bulk import act_in_bulk
+from seriatim.cli.commands.bulk import follow_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
 from seriatim.cli.options.option import flag, option, together
@@ -153,9 +153,11 @@ class GroupCommand:
         if views:
             confirmed(f"{self.action.command} {counted(len(views), 'group')}?", yes=self.yes)
         if isinstance(place, BoxGroups) and views and (len(views) > bulk_operations.AT_ONCE or self.no_wait):
-            act_in_bulk(
-                place.box, self.action, views, self._chosen_by, self._who, at_once=self._at_once, waits=not self.no_wait, json_=self.json_
-            )  # fmt: skip
+            kept = bulk_operations.gather(
+                place.box, self.action, views, chosen_by=self._chosen_by, at_once=self._at_once, **self._who
+            )
+            begun = bulk_operations.begin(place.box, kept.bulk_id)
+            follow_bulk(place.box, begun, waits=not self.no_wait, json_=self.json_)
             return
         self._tell_all(place, self._each(place, views) if views else [])
 

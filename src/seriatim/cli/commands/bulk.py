@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -16,10 +16,8 @@ from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
-from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.bulk_operations import BulkOperation
-from seriatim.operations.groups import GroupView
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
@@ -59,7 +57,7 @@ def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: An
 @json_option("Print one JSON object.", BULK_OPERATIONS)
 def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
     """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
-    _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
+    follow_bulk(box, operations.begin(box, number), waits=not no_wait, json_=json_)
 
 
 @bulk.command("follow")
@@ -68,7 +66,7 @@ def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
 @json_option("Print one JSON object at the end.", BULK_OPERATIONS)
 def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
     """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
-    _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
+    follow_bulk(box, operations.bulk_operation(box, number), waits=True, json_=json_)
 
 
 @bulk.command("cancel")
@@ -80,22 +78,8 @@ def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     print_row(BULK_OPERATIONS, found, f"cancelled: {_counts(found)}", json_=json_)
 
 
-def act_in_bulk(
-    box: MessageBox,
-    action: Action,
-    views: Sequence[GroupView],
-    chosen_by: Mapping[str, str],
-    who: Mapping[str, str],
-    *,
-    at_once: bool,
-    waits: bool,
-    json_: bool,
-) -> None:
-    found = operations.gather(box, action, views, chosen_by=chosen_by, at_once=at_once, **who)
-    _done(box, operations.begin(box, found.bulk_id), waits=waits, json_=json_)
-
-
-def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
+def follow_bulk(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
+    """Work on an operation to its end, or leave it to others; print what came of it."""
     number = found.bulk_id
     if waits:
         try:

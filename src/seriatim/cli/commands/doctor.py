@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from contextlib import nullcontext
 from textwrap import indent
+from typing import Any
 
 import click
 from rich.console import Console
@@ -40,17 +41,7 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
 @click.pass_context
-def doctor(
-    context: click.Context,
-    *,
-    explain: str | None,
-    all_: bool,
-    pipelines: bool,
-    audit: bool,
-    dsn: str | None,
-    schema: str,
-    json_: bool,
-) -> None:
+def doctor(context: click.Context, /, *, explain: str | None, all_: bool, json_: bool, **given: Any) -> None:
     """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
     transactions.
 
@@ -62,12 +53,12 @@ def doctor(
         _explain(explain)
         return
 
-    findings = _examined(examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit))
+    findings = _examined(examine(**given))
     if not json_:
         _show_all(findings, with_ok=all_)
     wrong = sum(finding.state is State.WRONG for finding in findings)
     odd = [finding.name for finding in findings if finding.state is State.WARNING]
-    nothing_here = not (is_here(dsn) or is_project())
+    nothing_here = not (is_here(given["dsn"]) or is_project())
     if json_:
         click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:

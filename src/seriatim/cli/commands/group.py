@@ -8,7 +8,12 @@ import click
 
 from seriatim.cli.commands.acting import GroupCommand, acts, its_queue
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.commands.pipeline_groups import list_groups_of_pipeline, show_group_of_pipeline, which_pipeline
+from seriatim.cli.commands.pipeline_groups import (
+    list_groups_of_pipeline,
+    not_with_dsn,
+    show_group_of_pipeline,
+    which_pipeline,
+)
 from seriatim.cli.commands.standing import tell
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import counting, options_of
@@ -47,7 +52,9 @@ def groups(
     if pipeline is not None:
         if by is not None:
             raise UsageError("--by can't be combined with --pipeline", remedy="no handler of it fails: leave --by out")
-        list_groups_of_pipeline(pipeline, chosen, state, all_=all_, limit=limit, dsn=dsn, json_=json_)
+        not_with_dsn(dsn)
+        chosen |= {"state": state or None, "waits": not (all_ or state), "limit": limit}
+        list_groups_of_pipeline(pipeline, chosen, json_=json_)
         return
     with opened(dsn, schema) as box:
         if by is not None:

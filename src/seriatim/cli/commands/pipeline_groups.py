@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -28,23 +28,11 @@ def not_with_dsn(dsn: str | None) -> None:
         raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
 
 
-def list_groups_of_pipeline(
-    pipeline: str,
-    chosen: dict[str, Any],
-    states: Sequence[str],
-    *,
-    all_: bool,
-    limit: int,
-    dsn: str | None,
-    json_: bool,
-) -> None:
-    not_with_dsn(dsn)
+def list_groups_of_pipeline(pipeline: str, chosen: Mapping[str, Any], *, json_: bool) -> None:
     chosen = check_filters(chosen)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
-    waits = not all_ and not states
-    found = operations.groups(pipeline, state=states or None, waits=waits, limit=limit, **chosen)
-    print_rows(PIPELINE_GROUP, found, json_=json_, limit=limit)
+    print_rows(PIPELINE_GROUP, operations.groups(pipeline, **chosen), json_=json_, limit=chosen["limit"])
 
 
 def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
