@@ -114,8 +114,7 @@ def cancel(box: MessageBox, bulk_id: int, *, actor: str, reason: str) -> BulkOpe
         ActionRefused: it is over.
         EnvironmentProblem: the role may not operate on one of its queues.
     """
-    by = Operator(actor, reason)
-    return box.access.within(doing.cancel, bulk_id, by)
+    return box.access.within(doing.cancel, bulk_id, Operator(actor, reason))
 
 
 def work(box: MessageBox, bulk_id: int | None = None) -> Portion | None:

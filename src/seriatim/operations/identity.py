@@ -38,8 +38,7 @@ def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    return box.access.within(operators.disable, by)
+    return box.access.within(operators.disable, Operator(actor, reason))
 
 
 def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
@@ -61,8 +60,7 @@ def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    done = box.access.within(operators.enable, by)
+    done = box.access.within(operators.enable, Operator(actor, reason))
     _see(box)
     return done
 
@@ -82,8 +80,7 @@ def new_id(box: MessageBox, *, actor: str, reason: str) -> NewIdentity:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    done = box.access.within(operators.new_id, by)
+    done = box.access.within(operators.new_id, Operator(actor, reason))
     _see(box)
     return done
 

@@ -115,8 +115,7 @@ def remove(box: MessageBox, name: str, *, force: bool = False, actor: str, reaso
         ActionRefused: queues lead over it; or messages wait, and it isn't forced.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    return box.access.within(operators.remove, by, name, force=force)
+    return box.access.within(operators.remove, Operator(actor, reason), name, force=force)
 
 
 def status(box: MessageBox, name: str | None = None) -> list[LinkView]:

@@ -59,5 +59,4 @@ def revoke_token(box: MessageBox, name: str) -> None:
 
 def tokens(box: MessageBox) -> list[Token]:
     """All tokens, by name, without their secrets. Only the box's owner may call it."""
-    with box.access.transaction() as transaction:
-        return transaction.rows("tokens", Token)
+    return box.access.within(lambda transaction: transaction.rows("tokens", Token))

@@ -135,8 +135,7 @@ def _clock(box: MessageBox) -> Finding | None:
 
 @CHECKS.named("time limits")
 def _time_limits(box: MessageBox) -> Finding:
-    with box.access.transaction() as transaction:
-        found = transaction.rows("role_settings", RoleSetting)
+    found = box.access.within(lambda transaction: transaction.rows("role_settings", RoleSetting))
     short = [one for one in found if 0 < one.seconds < TURN_LIMIT_S]
     if not short:
         return ok(f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
