@@ -123,12 +123,7 @@ def _told(asked: Asked, lease: TakenLease) -> bytes:
 
 
 def _event(asked: Asked, lease: TakenLease, message: LeasedMessage) -> str:
-    position = {
-        "position": message.position,
-        "ordinal": message.ordinal,
-        "attempt": message.attempt,
-        "late": message.late,
-    }
+    position = {name: getattr(message, name) for name in ("position", "ordinal", "attempt", "late")}
     source = str(message.context.get("source") or f"/queues/{lease.queue}")
     event = received_event(message, source, **position)
     if message.body is not LEFT_OUT:

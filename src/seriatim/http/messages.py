@@ -7,6 +7,7 @@ import binascii
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -241,23 +242,5 @@ async def status(asked: Asked, caller: Caller) -> Answer:
 
 
 def _told(found: MessageStatus, names: set[str]) -> dict[str, Any]:
-    return {
-        "message_id": found.message_id,
-        "state": found.state.value,
-        "reason": found.reason,
-        "is_final": found.is_final,
-        "forgotten": found.forgotten,
-        "queues": [
-            {
-                "queue": one.queue,
-                "group": one.group,
-                "state": one.state.value,
-                "reason": one.reason,
-                "until": None if one.until is None else one.until.isoformat(),
-                "since": None if one.since is None else one.since.isoformat(),
-                "attempt": one.attempt,
-            }
-            for one in found.queues
-            if one.queue is None or one.queue in names
-        ],
-    }
+    head = {name: getattr(found, name) for name in ("message_id", "state", "reason", "is_final", "forgotten")}
+    return head | {"queues": [asdict(one) for one in found.queues if one.queue is None or one.queue in names]}
