@@ -19,7 +19,7 @@ from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import VERBS, Action, Parameter, ParameterKind
 from seriatim.kernel.operators.held_groups import missing_numbers
@@ -31,7 +31,6 @@ from seriatim.operations.tables import acted, pipelines
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 its_queue = option("--queue", "The group's queue; required if several queues have a group with this key.")
 _FILTERS = offered(groups)
@@ -182,8 +181,7 @@ class GroupCommand:
         if self.json_:
             print_object(place.acted, {"action": self.action, "dry_run": False, "groups": done})
         else:
-            for one in done:
-                click.echo(_line(one))
+            tell(*map(_line, done))
             queued = sum(getattr(one, "queued", False) for one in done)
             obeyed = sum(not isinstance(one, Refused) for one in done) - queued
             later = f", {queued:,} queued" if queued else ""
@@ -254,11 +252,11 @@ def _option(one: Parameter) -> Callable[..., Any]:
 
 def _line(done: Any) -> str:
     """What became of a group, in a line."""
-    place = in_line(f"{done.queue}, group {done.group}")
+    place = f"{done.queue}, group {done.group}"
     if isinstance(done, Refused):
-        return f"{place}: refused, {in_line(done.why)}"
+        return f"{place}: refused, {done.why}"
     if getattr(done, "queued", False):
-        return f"{place}: queued as {in_line(done.operation_id)}; see seriatim log --pipeline {in_line(done.pipeline)}"
+        return f"{place}: queued as {done.operation_id}; see seriatim log --pipeline {done.pipeline}"
     counts = ((done.released, "released"), (done.set_aside, "set aside"))
     told = "".join(f", {count:,} {what}" for count, what in counts if count)
     told += "".join(

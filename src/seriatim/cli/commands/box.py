@@ -18,7 +18,7 @@ from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import looks_at_box, which_box, which_schema
-from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_row, print_rows, tell
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
@@ -120,8 +120,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
     click.echo(
         f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {counted(found.size_bytes, 'byte')}"
     )
-    for line in identity_lines(who):
-        click.echo(line)
+    tell(*identity_lines(who))
     for one in found.locations:
         sent = "" if one.last_sent is None else f", sent through {one.last_sent:,} of epoch {one.last_sent_epoch:,}"
         click.echo(

@@ -10,11 +10,10 @@ from seriatim.box.views.box_identity import BoxIdentity
 from seriatim.cli.options.option import flag
 from seriatim.cli.options.which import acts_on_box
 from seriatim.cli.options.why import Why, confirmed
-from seriatim.cli.shown.table import Column, Table, json_only, print_object
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, tell
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
@@ -88,8 +87,7 @@ def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_di
         click.echo(f"the box is {verb}d: there is nothing to do")
     elif dry_run:
         click.echo(f"would {verb} {_named(found)}")
-    for line in identity_lines(found):
-        click.echo(line)
+    tell(*identity_lines(found))
 
 
 @click.command("new-id")
@@ -128,7 +126,7 @@ def identity_lines(found: BoxIdentity | None) -> list[str]:
         lines.append(f"disabled: {found.why_disabled}")
         if found.disabled_by is None:
             lines.append("moved here, or the server upgraded: seriatim box enable; a copy: seriatim box new-id")
-    return [in_line(line) for line in lines]
+    return lines
 
 
 def _named(found: BoxIdentity | None) -> str:

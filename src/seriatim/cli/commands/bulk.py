@@ -15,12 +15,11 @@ from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.progress import shown_portions
-from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows, tell
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.bulk_operations import BulkOperation
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 #: So many groups that were left out are told at the end.
 _TOLD = 10
@@ -115,7 +114,7 @@ def _tell(box: MessageBox, found: BulkOperation) -> None:
         if found.refused + found.changed > len(left_out):
             click.echo(f"all of them: {own_name()} bulk show {number} --result 'not done'")
     ended = f", cancelled by {found.cancelled_by}: {found.cancelled_because}" if found.cancelled_by is not None else ""
-    click.echo(in_line(f"bulk operation {number}, {action}, by {found.actor}: {found.reason}{ended}"))
+    tell(f"bulk operation {number}, {action}, by {found.actor}: {found.reason}{ended}")
     click.echo(f"{found.state}: {_counts(found)}")
 
 

@@ -9,12 +9,11 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows, tell
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs as dialog_operations
 from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
@@ -39,7 +38,7 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
         return
     for name, value in DIALOGS.object_of(found[0]).items():
         if value is not None:
-            click.echo(in_line(f"{name}: {', '.join(value) if isinstance(value, list) else value}"))
+            tell(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
 
 
 @dialogs.command("end")

@@ -11,11 +11,10 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.why import Why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, columns, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, columns, print_object, print_rows, tell
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",
@@ -56,16 +55,14 @@ def retry_file(box: MessageBox, file: IO[bytes], queue: str | None, why: Why, *,
     if json_:
         print_object(EDITED, {"action": "retry", "dry_run": False, "messages": done})
     else:
-        for one in done:
-            click.echo(in_line(_line(one)))
+        tell(*map(_line, done))
         retried = [one for one in done if isinstance(one, edits.Retried)]
         click.echo(f"{len(retried):,} of {counted(len(done), 'message')}: retry{_counts(retried)}")
     _no_if_left(done, len(read) - len(mine))
 
 
 def _tell_faults(plan: Plan) -> None:
-    for fault in plan.faults[:_MOST_FAULTS]:
-        click.echo(in_line(f"error: {fault}"), err=True)
+    tell(*(f"error: {fault}" for fault in plan.faults[:_MOST_FAULTS]), err=True)
     if len(plan.faults) > _MOST_FAULTS:
         click.echo(f"… and {len(plan.faults) - _MOST_FAULTS:,} more", err=True)
     click.echo(f"{counted(len(plan.faults), 'line')} can't be applied, so nothing was done", err=True)
@@ -81,7 +78,7 @@ def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
         if goes:
             print_rows(PLANNED, goes)
         for one in left:
-            click.echo(in_line(_line(one)))  # type: ignore[arg-type]  # a plan without faults
+            tell(_line(one))  # type: ignore[arg-type]  # a plan without faults
         click.echo(f"retry would be done to {counted(len(goes), 'message')}{_counts(goes)}")
     _no_if_left(left, others)
 

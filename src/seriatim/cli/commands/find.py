@@ -11,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import looks_at_box
-from seriatim.cli.shown.table import Table, lines_of, print_object
+from seriatim.cli.shown.table import Table, lines_of, print_object, tell
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
@@ -19,7 +19,6 @@ from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()
@@ -57,10 +56,8 @@ def _tell(found: SearchResult, limit: int) -> None:
         click.echo(
             f"stopped at {counted(limit, 'message')}, there may be more: --limit N finds more, --since fewer", err=True
         )
-    for group in found.groups[:1]:
-        click.echo(in_line(f"more: {command('group', 'show', of=group.group, queue=group.queue)}"))
-    for message in found.messages[:1]:
-        click.echo(in_line(f"more: {command('trace', of=message.message_id)}"))
+    tell(*(f"more: {command('group', 'show', of=group.group, queue=group.queue)}" for group in found.groups[:1]))
+    tell(*(f"more: {command('trace', of=message.message_id)}" for message in found.messages[:1]))
     if not found.messages:
         _tell_gone(found)
     if found.similar is not None:
@@ -83,9 +80,9 @@ def _tell_kept(found: SearchResult) -> None:
     nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
     faults = [name for name, keep in found.keeps.items() if keep == "faults"]
     if nothing:
-        click.echo(in_line(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)"))
+        tell(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)")
     if faults:
-        click.echo(in_line(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)"))
+        tell(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)")
 
 
 def _listed(names: list[str]) -> str:

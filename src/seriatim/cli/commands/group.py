@@ -14,7 +14,7 @@ from seriatim.cli.commands.pipeline_groups import (
     show_group_of_pipeline,
     which_pipeline,
 )
-from seriatim.cli.commands.standing import tell
+from seriatim.cli.commands.standing import tell_standing
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import counting, options_of
 from seriatim.cli.options.option import flag, option
@@ -102,7 +102,7 @@ def show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | Non
     if json_:
         print_object(STANDING, found)
     else:
-        tell(found)
+        tell_standing(found)
 
 
 @acts(group, Action.SUSPEND)

@@ -9,11 +9,10 @@ import click
 from seriatim.cli.commands.doctor import EXAMINED
 from seriatim.cli.options.option import option
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import json_option
+from seriatim.cli.shown.table import json_option, tell
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.operations.doctor import State
 from seriatim.operations.health import box_health, process_health
-from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()
@@ -45,5 +44,5 @@ def health(
     else:
         for one in found:
             remedy = f" ({one.remedy})" if one.remedy and one.state is not State.OK else ""
-            click.echo(in_line(f"{one.name}: {one.found}{remedy}"))
+            tell(f"{one.name}: {one.found}{remedy}")
     context.exit(0 if is_well else 1)

@@ -16,12 +16,11 @@ from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.progress import shown_share
-from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows
+from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows, tell
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
 from seriatim.operations.tables import journal as tables
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import ActionResult
 from seriatim.regions.journal.pipelines import DeliveredFilter
@@ -98,8 +97,7 @@ def _show(of: Journal, session: str, *, queue: str | None, name: str | None, lim
         click.echo(as_json(tables.SESSIONS.object_of(found) | told))
         return
     print_rows(tables.SESSIONS, [found])
-    for one in found.commands:
-        click.echo(in_line(f"helps: {one}"))
+    tell(*(f"helps: {one}" for one in found.commands))
     click.echo()
     print_rows(tables.ENTRIES, numbers)
     if logged:
@@ -245,8 +243,7 @@ def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, y
     if json_:
         print_rows(tables.ACTION, done, json_=True, limit=_ALL)
         return
-    for one in done:
-        click.echo(in_line(_line(one)))
+    tell(*map(_line, done))
     click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
 
 
@@ -271,7 +268,7 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
     text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
     print_row(tables.RESUBMITTED, done, text, json_=json_)
     if done.left is not None and not json_:
-        click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
+        tell(f"the dead letter may be left there: {done.left}; run this once more", err=True)
 
 
 @journal.command("recover")

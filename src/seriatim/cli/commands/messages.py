@@ -20,7 +20,7 @@ from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.which import acts_on_box, in_id_space, on_box, opened, which_box
 from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
@@ -31,7 +31,7 @@ from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line, in_lines
+from seriatim.pipeline.text.plain import in_lines
 
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
@@ -106,21 +106,19 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
         print_object(MESSAGE, message, places=places)
         return
     ticket = ticket_text(*message.ticket)
-    click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
+    tell(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}")
     for name, value in message.context.items():
-        click.echo(in_line(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}"))
+        tell(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}")
     for one in places:
         where = "unrouted" if one.queue is None else f"{one.queue}, group {one.group}: {one.status}"
-        click.echo(in_line(f"{where}{f' ({one.reason})' if one.reason else ''}"))
+        tell(f"{where}{f' ({one.reason})' if one.reason else ''}")
     if not places:
         click.echo("no queue has it any more")
     shown = message.body[:_SHOWN].decode(errors="backslashreplace")
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
     click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
-        click.echo(
-            in_line(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
-        )
+        tell(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
 
 
 @messages.command("delete")

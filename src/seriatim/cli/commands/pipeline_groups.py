@@ -8,12 +8,11 @@ from typing import Any
 import click
 
 from seriatim.cli.options.option import option
-from seriatim.cli.shown.table import print_object, print_rows
+from seriatim.cli.shown.table import print_object, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
-from seriatim.pipeline.text.plain import in_line
 
 #: The option ``pipeline``.
 which_pipeline = option(
@@ -48,7 +47,7 @@ def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: s
     click.echo(f"allowed: {', '.join(allowed)}")
     for action in operations.helps(found):
         helps = command("group", action.command, of=found.group, queue=found.queue, pipeline=pipeline)
-        click.echo(in_line(f"helps: {helps}"))
+        tell(f"helps: {helps}")
 
 
 def check_filters(chosen: Mapping[str, Any]) -> dict[str, Any]:

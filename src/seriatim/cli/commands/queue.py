@@ -15,7 +15,7 @@ from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.option import option, repeated
 from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
 from seriatim.cli.options.why import Why, may_say_why
-from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, tell
 from seriatim.errors import UsageError
 from seriatim.operations import queues as operations
 from seriatim.operations import workers
@@ -26,7 +26,6 @@ from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
-from seriatim.pipeline.text.plain import in_line
 
 QUEUE = COUNTS.extended(
     "A queue",
@@ -107,11 +106,10 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
             f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
             f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
         )
-    click.echo(in_line(f"state: {standing.words}"))
-    for finding in standing.findings:
-        click.echo(in_line(f"{finding.state}: {finding.found}"))
+    tell(f"state: {standing.words}")
+    tell(*(f"{finding.state}: {finding.found}" for finding in standing.findings))
     if standing.helps is not None:
-        click.echo(in_line(f"helps: {standing.helps}"))
+        tell(f"helps: {standing.helps}")
 
 
 @queue.command("set")

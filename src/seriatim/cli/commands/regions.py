@@ -13,12 +13,11 @@ from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.table import Column, Table, as_json_line, columns, json_option, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, as_json_line, columns, json_option, print_object, print_rows, tell
 from seriatim.operations import regions as operations
 from seriatim.operations.regions import RegionHere
 from seriatim.operations.tables.journal import SESSIONS
 from seriatim.operations.tables.table import if_any
-from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.closing import ForgottenSessions
 from seriatim.regions.journal.views import SessionCounts
 from seriatim.regions.outbox import Copied
@@ -116,8 +115,7 @@ def _apply(file_: Path, *, json_: bool) -> None:
         print_object(APPLIED, {"file": str(file_), **changes})
         return
     for region, its in changes.items():
-        for one in its:
-            click.echo(in_line(f"region {region}: {one}"))
+        tell(*(f"region {region}: {one}" for one in its))
     if not any(changes.values()):
         click.echo("nothing to change in the boxes; the journal has the rules of the queues")
 
@@ -149,7 +147,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
     print_rows(REGION, found.regions)
     click.echo()
     if found.sessions is None:
-        click.echo(in_line(f"the journal is away: {found.why}"))
+        tell(f"the journal is away: {found.why}")
         return
     print_rows(COUNTS, [found.sessions])
     if found.standing:
@@ -175,12 +173,10 @@ def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Wh
     if json_:
         print_object(FORGOTTEN, found)
     elif not found.left:
-        click.echo(
-            in_line(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")
-        )
+        tell(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")
     if found.left:
         text = f"nothing is forgotten yet, because this is left: {', '.join(found.left)}; run this again when it is worked off"
-        click.echo(in_line(text), err=True)
+        tell(text, err=True)
         ctx.exit(1)
 
 
@@ -201,7 +197,7 @@ def _run(file_: Path, *, once: bool, json_: bool) -> None:
             click.echo(as_json_line(COPIED.object_of(one)))
         else:
             text = f"region {one.region}: sent {one.sent}, copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
-            click.echo(in_line(text + (f"; {one.why}" if one.why else "")))
+            tell(text + (f"; {one.why}" if one.why else ""))
 
     stop = Stop()
     with _opened(file_) as (of, _), stop.listening():

@@ -14,6 +14,7 @@ from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.table import tell
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations import links
@@ -123,8 +124,7 @@ def serve(
             told.append(f"receiving through {', '.join(one.name for one in serving.ports)}")
         if regions is not None:
             told.append(f"tending the regions {regions.name}")
-        for line in told:
-            click.echo(line, err=True)
+        tell(*told, err=True)
         with telling_work(metrics, box, None, serving):
             serving.run()
 

@@ -15,12 +15,11 @@ from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.show import plain_sequence
-from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object
+from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object, tell
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:
@@ -177,8 +176,7 @@ def _resubmit(
 
 
 def _tell(done: Sequence[PutBack], *, dry_run: bool) -> None:
-    for one in done:
-        click.echo(in_line(_line(one)))
+    tell(*map(_line, done))
     counts = Counter(one.result for one in done)
     words = {"would": "would go back", "done": "put back", "queued": "queued", "repeated": "put back before"}
     told = [f"{counts[result]:,} {word}" for result, word in {**words, "refused": "refused"}.items() if counts[result]]
@@ -222,8 +220,7 @@ def printed_rows(
         else:
             shown.append(row)
     if shown:
-        for line in lines_of(table, shown):
-            click.echo(line)
+        tell(*lines_of(table, shown))
     if not json_ and counts.total() > len(shown):
         click.echo(f"stopped at {len(shown):,} of {counts.total():,}: --limit N lists more", err=True)
     return counts

@@ -16,11 +16,12 @@ from rich.text import Text
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
+from seriatim.cli.shown.table import Column, Table, columns, json_option, lines_of, tell
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.overview import Overview, QueueOverview, overview
+from seriatim.operations.tables.table import as_json, as_json_line, json_only
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import period_of
 from seriatim.pipeline.text.plain import in_line
@@ -89,8 +90,7 @@ def _print_once(box: MessageBox, *, json_: bool) -> None:
     if json_:
         click.echo(as_json(_OVERVIEW.object_of(found)))
         return
-    for line in _lines(found, None):
-        click.echo(line)
+    tell(*_lines(found, None))
 
 
 def _looks(box: MessageBox, every: float) -> Iterator[Overview | str]:

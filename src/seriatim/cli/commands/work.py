@@ -13,6 +13,7 @@ from seriatim.box.views.not_done import NotDone
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.table import tell
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations.queues import not_done
@@ -20,7 +21,6 @@ from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Lease, Limits, Pace
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.supervisor import Supervisor
@@ -125,8 +125,7 @@ def work(
             supervisor.run()
         if once:
             click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
-            for line in _still_there(box, queues):
-                click.echo(line)
+            tell(*_still_there(box, queues))
 
 
 def _place(given: Mapping[str, Any], others: Mapping[str, str | None]) -> RegionalPlace | None:
@@ -166,12 +165,12 @@ def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
     try:
         left = not_done(box, *queues)
     except EnvironmentProblem as error:  # the role may work on the queue, and not look into it
-        yield in_line(f"which messages still wait can't be seen: {error}")
+        yield f"which messages still wait can't be seen: {error}"
         return
     if not left:
         yield "no message waits"
     for one in left:
-        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}")
+        yield f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}"
 
 
 def _when(left: NotDone) -> str:
