@@ -18,6 +18,7 @@ from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import looks_at_box, which_box, which_schema
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_row, print_rows, tell
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
@@ -72,8 +73,7 @@ def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     print_row(TICK, done, told + later, json_=json_)
     for one in done.failed:
         click.echo(f"failed: {one}", err=True)
-    if done.failed:
-        click.get_current_context().exit(1)
+    exit_if(done.failed)
 
 
 box = Commands("box")

@@ -13,7 +13,7 @@ from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.option import flag
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
-from seriatim.cli.options.why import Why
+from seriatim.cli.options.why import Why, exit_if
 from seriatim.cli.shown.progress import shown_portions
 from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows, tell
 from seriatim.operations import bulk_operations as operations
@@ -97,8 +97,7 @@ def follow_bulk(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bo
     else:
         click.echo(f"bulk operation {number}: {found.action.replace('_', '-')} {counted(found.groups, 'group')}")
         click.echo(f"see {own_name()} bulk show {number}; `{own_name()} serve` and workers do it", err=True)
-    if waits and (found.refused or found.changed or found.left):
-        click.get_current_context().exit(1)
+    exit_if(waits and (found.refused or found.changed or found.left))
 
 
 def _last(steps: Iterable[BulkOperation]) -> BulkOperation:

@@ -14,6 +14,7 @@ from rich.console import Console
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations.box_here import is_here
 from seriatim.operations.doctor import Finding, State, advice, examine, is_project
@@ -40,8 +41,7 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 @flag("--audit", "Check the laws of a large box to the end, however long it takes.")
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
-@click.pass_context
-def doctor(context: click.Context, /, *, explain: str | None, all_: bool, json_: bool, **given: Any) -> None:
+def doctor(*, explain: str | None, all_: bool, json_: bool, **given: Any) -> None:
     """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
     transactions.
 
@@ -70,10 +70,8 @@ def doctor(context: click.Context, /, *, explain: str | None, all_: bool, json_:
         click.echo(f"Nothing needs a hand now. Worth a look: {', '.join(odd)}.")
     else:
         click.echo("Nothing needs a hand.")
-    if wrong:
-        context.exit(1)
-    if nothing_here:
-        context.exit(_USAGE)
+    exit_if(wrong)
+    exit_if(nothing_here, _USAGE)
 
 
 def _examined(found: Iterable[Finding]) -> list[Finding]:

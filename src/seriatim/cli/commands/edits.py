@@ -9,7 +9,7 @@ from typing import IO
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.options.why import Why
+from seriatim.cli.options.why import Why, exit_if
 from seriatim.cli.shown.progress import shown_progress
 from seriatim.cli.shown.table import Column, Table, columns, print_object, print_rows, tell
 from seriatim.operations import edits
@@ -66,7 +66,7 @@ def _tell_faults(plan: Plan) -> None:
     if len(plan.faults) > _MOST_FAULTS:
         click.echo(f"… and {len(plan.faults) - _MOST_FAULTS:,} more", err=True)
     click.echo(f"{counted(len(plan.faults), 'line')} can't be applied, so nothing was done", err=True)
-    click.get_current_context().exit(2)
+    exit_if(plan.faults, 2)
 
 
 def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
@@ -103,5 +103,4 @@ def _no_if_left(messages: Sequence[object], others: int) -> None:
     """Exit with 1 if a message isn't retried; the results have been printed before."""
     if others:
         click.echo(f"left out: {counted(others, 'message')} of other queues", err=True)
-    if any(isinstance(one, NotRetried) for one in messages):
-        click.get_current_context().exit(1)
+    exit_if(any(isinstance(one, NotRetried) for one in messages))

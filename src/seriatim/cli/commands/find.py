@@ -11,6 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.which import looks_at_box
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.table import Table, lines_of, print_object, tell
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
@@ -25,8 +26,7 @@ from seriatim.pipeline.text.moment import local
 @click.argument("text")
 @options_of(operations.find)
 @looks_at_box(FOUND)
-@click.pass_context
-def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
+def find(box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
     """Find TEXT: a message id, a group's key, or the value of any property.
 
     Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the
@@ -37,8 +37,7 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
         print_object(FOUND, found)
     else:
         _tell(found, given["limit"])
-    if not found.is_anything and not found.similar:
-        context.exit(1)
+    exit_if(not found.is_anything and not found.similar)
 
 
 def _tell(found: SearchResult, limit: int) -> None:

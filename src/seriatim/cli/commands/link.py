@@ -11,7 +11,7 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
-from seriatim.cli.options.why import Why, confirmed
+from seriatim.cli.options.why import Why, confirmed, exit_if
 from seriatim.cli.shown.table import Column, Table, json_option, print_row, print_rows
 from seriatim.operations import links
 from seriatim.operations.tables.links import EXCHANGES, LINKS
@@ -90,8 +90,7 @@ def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) 
     """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
     exchanges = links.transmit(box, name, at_once=at_once)
     print_rows(EXCHANGES, exchanges, json_=json_)
-    if any(one.error is not None for one in exchanges):
-        click.get_current_context().exit(1)
+    exit_if(any(one.error is not None for one in exchanges))
 
 
 @link.command("remove")

@@ -9,6 +9,7 @@ import click
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.option import flag, option
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.show import waiting_line
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_rows
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, TICKETS
@@ -159,5 +160,4 @@ def drain(name: str, *, timeout: float, json_: bool) -> None:
             print_rows(PIPELINE_GROUP.only("queue", "group", "state", "missing", "held", "since", "reason"), groups)
         else:
             click.echo("nothing is held")
-    if groups or done.summary.undelivered:
-        click.get_current_context().exit(_HELD)
+    exit_if(groups or done.summary.undelivered, _HELD)

@@ -12,7 +12,7 @@ from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.why import Why, says_why
+from seriatim.cli.options.why import Why, exit_if, says_why
 from seriatim.cli.shown.table import Column, Table, as_json_line, columns, json_option, print_object, print_rows, tell
 from seriatim.operations import regions as operations
 from seriatim.operations.regions import RegionHere
@@ -123,14 +123,12 @@ def _apply(file_: Path, *, json_: bool) -> None:
 @regions.command("check")
 @_FILE
 @json_option("Print a JSON list.", DIFFERENCES)
-@click.pass_context
-def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
+def _check(file_: Path, *, json_: bool) -> None:
     """Compare both boxes and the journal with FILE, and with each other. Exit code 1: something isn't defined alike."""
     with _opened(file_) as (of, definitions):
         found = of.check(*definitions)
     print_rows(DIFFERENCES, found, json_=json_)
-    if found:
-        ctx.exit(1)
+    exit_if(found)
 
 
 @regions.command("status")
@@ -161,8 +159,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
 @option("--before", "Forget the sessions whose keys come before this one.", required=True, metavar="KEY")
 @says_why
 @json_option("Print one JSON object.", FORGOTTEN)
-@click.pass_context
-def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Why, json_: bool) -> None:
+def _forget(file_: Path, queue: str, *, before: str, why: Why, json_: bool) -> None:
     """Forget all sessions of QUEUE before a key, in both boxes and in the journal that FILE declares. They take no messages any more.
 
     For sessions that are used once, under keys that ascend with time. Exit code 1: something is left of them; run this again
@@ -177,7 +174,7 @@ def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Wh
     if found.left:
         text = f"nothing is forgotten yet, because this is left: {', '.join(found.left)}; run this again when it is worked off"
         tell(text, err=True)
-        ctx.exit(1)
+    exit_if(found.left)
 
 
 @regions.command("run")

@@ -13,7 +13,7 @@ import click
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
 from seriatim.cli.options.option import flag, option
-from seriatim.cli.options.why import Why, confirmed, says_why
+from seriatim.cli.options.why import Why, confirmed, exit_if, says_why
 from seriatim.cli.shown.show import plain_sequence
 from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object, tell
 from seriatim.errors import UsageError
@@ -171,8 +171,7 @@ def _resubmit(
         print_object(RESUBMITTED, {"dry_run": dry_run, "messages": done})
     else:
         _tell(done, dry_run=dry_run)
-    if any(one.result == "refused" for one in done):
-        click.get_current_context().exit(1)
+    exit_if(any(one.result == "refused" for one in done))
 
 
 def _tell(done: Sequence[PutBack], *, dry_run: bool) -> None:

@@ -70,7 +70,12 @@ def confirmed(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def exit_if(condition: object, code: int = 1) -> None:
+    """Exit with a code if something is so; the results have been printed before."""
+    if condition:
+        click.get_current_context().exit(code)
+
+
 def no_if_refused(done: Iterable[object]) -> None:
-    """Exit with 1 if part of a bulk action was refused; the results have been printed before."""
-    if any(isinstance(one, Refused) for one in done):
-        click.get_current_context().exit(1)
+    """Exit with 1 if part of a bulk action was refused."""
+    exit_if(any(isinstance(one, Refused) for one in done))
