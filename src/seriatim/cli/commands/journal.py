@@ -111,8 +111,7 @@ def _show(of: Journal, session: str, *, queue: str | None, name: str | None, lim
 @json_option("Print a JSON list.", tables.REGIONS)
 def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
-    found = of.regions(name)
-    print_rows(tables.REGIONS, found, json_=json_)
+    print_rows(tables.REGIONS, of.regions(name), json_=json_)
 
 
 @journal.command("pipelines")
@@ -120,8 +119,7 @@ def _regions(of: Journal, name: str, *, json_: bool) -> None:
 @json_option("Print a JSON list.", tables.PIPELINES)
 def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
-    found = of.pipelines.known()
-    print_rows(tables.PIPELINES, found, json_=json_)
+    print_rows(tables.PIPELINES, of.pipelines.known(), json_=json_)
 
 
 @journal.command("delivered")
@@ -354,8 +352,7 @@ def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, wh
     With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
     """
     who = {} if without is None else why()
-    done = of.purge(name, forget_after, without=without, **who)
-    print_row(tables.FORGOTTEN, done, json_=json_)
+    print_row(tables.FORGOTTEN, of.purge(name, forget_after, without=without, **who), json_=json_)
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

@@ -51,8 +51,7 @@ def add(
     There, the role of the DSN or the certificate has to be accepted before: seriatim link accept.
     """
     given |= {one: _absolute(given[one]) for one in ("certificate", "key", "authority")}
-    found = links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given))
-    print_row(LINKS, found, json_=json_)
+    print_row(LINKS, links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given)), json_=json_)
 
 
 @link.command("accept")
@@ -78,8 +77,7 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 @looks_at_box(LINKS, told="Print a JSON list.")
 def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
-    found = links.status(box, name)
-    print_rows(LINKS, found, json_=json_)
+    print_rows(LINKS, links.status(box, name), json_=json_)
 
 
 @link.command("transmit")
