@@ -17,7 +17,7 @@ import click
 
 from seriatim.cli.main import main
 from seriatim.cli.shown.table import Column, JsonOption, Table
-from seriatim.operations.tables.meanings import documented, row_class
+from seriatim.operations.tables.meanings import documented
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command-tables.md"
 
@@ -122,7 +122,7 @@ def _value(table: Table[Any], column: Column[Any]) -> str:
 def _annotation(table: Table[Any], column: Column[Any]) -> str:
     if column.kind:
         return column.kind
-    kind = row_class(table)
+    kind = table.row_class
     if kind is None or column.name is None:
         return ""
     for one in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():

@@ -40,7 +40,7 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = [
     "ActionRefused",
@@ -78,6 +78,11 @@ __all__ = [
 _LONGEST_SHOWN = 200
 #: Which parameter an error is about, see `UsageError`.
 Argument = str | tuple[str, ...]
+
+
+def is_whole(value: object, least: float = float("-inf"), most: float = float("inf")) -> TypeGuard[int]:
+    """Whether a value is a whole number within bounds; True and False are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def shown(value: object, most: int = _LONGEST_SHOWN) -> str:

@@ -27,7 +27,7 @@ import inspect, sys
 from click.testing import CliRunner
 from scripts import filters_page
 from seriatim.cli.main import main
-from seriatim.console.pages.faults import PAGE
+from seriatim.console.pages import pages
 from seriatim.operations import faults
 import seriatim as sq
 
@@ -36,7 +36,7 @@ assert "worker" in inspect.signature(faults.faults).parameters
 assert "worker" in inspect.signature(faults.faults_by_error).parameters
 assert "worker: Only faults of this worker." in faults.faults.__doc__
 assert "Only faults of this worker." in CliRunner().invoke(main, ["faults", "--help"]).output
-assert [(one.name, one.label) for one in PAGE.fields if one.name == "worker"] == [("worker", "Worker")]
+assert [(one.name, one.label) for page in pages() if page.title == "Faults" for one in page.fields if one.name == "worker"] == [("worker", "Worker")]
 assert "| `--worker WORKER` | only faults of this worker |" in filters_page.cli_page()
 assert "kind, worker" in filters_page.operations_page() or "worker, kind" in filters_page.operations_page()
 with sq.MessageBox.open(dsn, schema=schema, create=False) as box:

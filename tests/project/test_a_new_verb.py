@@ -60,7 +60,7 @@ EDITS: dict[str, list[tuple[str, str]]] = {
     ],
     "cli/commands/group.py": [
         (
-            "        tell(found)\n",
+            "        tell_standing(found)\n",
             (
                 "\n\n@acts(group, Action.TOUCH)\n"
                 "def touch(command: GroupCommand) -> None:\n"

@@ -16,7 +16,7 @@ from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.requests.requests import KEEP, Pending, Request
 from seriatim.box.turns.causes import checked_cause
 from seriatim.box.turns.delivery import Delivery
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
@@ -46,7 +46,7 @@ class PublishVerbs(DialogVerbs):
         everywhere, for example by name. Otherwise two transactions may deadlock, and one of them fails.
         """
         checked_location(location)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
+        if not is_whole(count, 1, LAST_NUMBER):
             raise UsageError(f"cannot dispense {shown(count)} tickets", remedy=f"an integer from 1 to {LAST_NUMBER}")
         with translated(self._place):
             transaction = self.transaction

@@ -35,7 +35,7 @@ from seriatim.box.turns.causes import causes_of
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import begin_unique, close_group, held_on, hold
 from seriatim.box.turns.separate_transaction import SeparateTransaction
-from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
+from seriatim.errors import SeriatimError, Unavailable, UsageError, is_whole, shown
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Received
@@ -579,7 +579,7 @@ class Sessions:
 
 
 def _check_limit(limit: object) -> None:
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_MESSAGES:
+    if not is_whole(limit, 1, _MOST_MESSAGES):
         raise UsageError(f"cannot receive {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST_MESSAGES}")
 
 

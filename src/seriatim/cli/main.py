@@ -25,9 +25,8 @@ _NAME = "seriatim"
 #: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
-# Each is a function of that name (with an underscore) in the module of that name, which is imported when it is called; a list is in the
-# module of the verbs on one of what it lists.
-#: The commands by heading, with what the list says of each: none of them is imported for it.
+# Each is a function of that name (with an underscore) in the module of that name, or of `_MODULES`, which is imported when it is called.
+#: The commands by heading, with what the list says of each, which is also the help of a group: none of them is imported for it.
 _SECTIONS: Mapping[str, Mapping[str, str]] = {
     "If something stands still": {
         "console": "Serve pages that show in a browser why something stands still, and mend it.",
@@ -89,7 +88,9 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Shell": {"completion": "Print the script with which a shell completes commands and options."},
 }
-_COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
+#: A list is in the module of the verbs on one of what it lists.
+_MODULES: Mapping[str, str] = {**VERBS, **dict.fromkeys(("types", "contracts", "services"), "definitions")}
+_COMMANDS = dict(sorted(row for rows in _SECTIONS.values() for row in rows.items()))
 
 
 class _Text(click.types.StringParamType):
@@ -123,8 +124,7 @@ class _Commands(Commands):
         return {heading: [one for one in names if one not in VERBS.values()] for heading, names in _SECTIONS.items()}
 
     def _rows(self, ctx: click.Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        for rows in _SECTIONS.values():
-            yield from ((name, rows[name]) for name in names if name in rows)
+        yield from ((name, _COMMANDS[name]) for name in names)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -138,13 +138,14 @@ class _Commands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = f"seriatim.cli.commands.{VERBS.get(cmd_name, cmd_name).replace('-', '_')}"
+        module = f"seriatim.cli.commands.{_MODULES.get(cmd_name, cmd_name).replace('-', '_')}"
         try:
             command = checked_texts(getattr(importlib.import_module(module), cmd_name.replace("-", "_")))
         except ModuleNotFoundError as error:
             if error.name != module:
                 raise
             return None  # one command that is not there shall not take the others away
+        command.help = command.help or _COMMANDS[cmd_name]  # a group has no help of its own
         if cmd_name in VERBS:
             verbs = ", ".join(self._verbs(ctx, VERBS[cmd_name]))
             command.epilog = f"Verbs: {verbs}. See {_NAME} {cmd_name} VERB --help."

@@ -26,7 +26,7 @@ from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
-from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
+from seriatim.console.page import Answer, Asked, Page, address, segments_of
 from seriatim.console.pages import pages
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.rejected import Rejected
@@ -35,6 +35,7 @@ from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.groups.verbs import VERBS
 from seriatim.listening.bodies import Gone, RequestRefused, body_of
+from seriatim.listening.paths import matched
 from seriatim.listening.threads import Busy
 from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
@@ -478,7 +479,6 @@ def _status_of(error: SeriatimError, usual: int = 400) -> int:
 
 
 async def _form_of(request: Request) -> dict[str, str]:
-    """The fields of a form, each once."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(415, "this is no form", "send application/x-www-form-urlencoded")
@@ -526,7 +526,6 @@ def _html(text: str, status: int) -> Response:
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
-    """The files that pages load, with their types, by name."""
     found: dict[str, tuple[bytes, str]] = {}
     root = files("seriatim.console") / "static"
     for folder, place in (("", root), ("vendored/", root / "vendored")):

@@ -30,7 +30,6 @@ def failures_in(causes: Iterable[tuple[ErrorCount, object]]) -> int:
 
 
 def actions_of(one: ErrorCount) -> list[Action]:
-    """What usually helps groups that stand still for a cause."""
     state = GroupState(one.error) if one.error in list(GroupState) else GroupState.FAULTED
     # Of the groups that are suspended a late message has stopped the fewest.
     return list(helping(state) if state is GroupState.FAULTED else helping(state)[:1])

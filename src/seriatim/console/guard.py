@@ -43,7 +43,6 @@ class Rules:
     origins: Collection[str] = field(default_factory=frozenset)
 
     def check(self, request: Request) -> None:
-        """Check a request's method, host and origin."""
         if request.method not in (*_READING, "POST"):
             raise Refusal(405, f"the console has nothing for {request.method}")
         self._check_host(request)

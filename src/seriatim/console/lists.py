@@ -90,11 +90,11 @@ def following(asked: Asked, reads: Callable[..., Any], found: Any) -> dict[str, 
 
 
 def list_page(
-    path: str,
     title: str,
     reads: Callable[..., Any],
     table: Table[Any],
     *,
+    path: str = "",
     links: Mapping[str, Any] | None = None,
     caption: str = "",
     about: str | Markup = "",
@@ -107,11 +107,11 @@ def list_page(
     usual: Sequence[str] = (),
     **page: Any,
 ) -> Page:
-    """A page that lists what a function reads. `links`, `nothing`, `hint`, `usual`: as of `Rows`, and `page`: as of `Page`. `caption`: the
-    name of the list; empty: the title. `by_error`: counts the rows by error. `rows`: changes the rows. `values`: further values of the
-    template. `shown`: the table for people, if it is another one.
+    """A page that lists what a function reads. `path`: empty: the title. `links`, `nothing`, `hint`, `usual`: as of `Rows`; `page`: as of
+    `Page`. `caption`: the name of the list; empty: the title. `by_error`: counts the rows by error. `rows`: changes the rows. `values`:
+    further values of the template. `shown`: the table for people, if it is another one.
     """
-    fields = fields_of(reads)
+    fields, path = fields_of(reads), path or title.lower().replace(" ", "-")
     names = [one.name for one in fields]
 
     def read(asked: Asked) -> Answer:

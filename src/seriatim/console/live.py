@@ -93,12 +93,10 @@ class Look(Generic[T]):
         return self
 
     def again(self) -> None:
-        """Look anew for the next page: something was done."""
         self._next = float("-inf")
 
     @property
     def age_s(self) -> float:
-        """Seconds since it was seen."""
         return time.monotonic() - self.at
 
     def _look(self) -> None:
@@ -222,7 +220,6 @@ class Looks:
         return replace(self._audited, account=account)
 
     def _audit(self) -> None:
-        """Check the law group by group."""
         began = time.monotonic()
         found = broken_within(self._box, _LAW_LIMIT_S)
         why = "" if found is not None else "the box is large: seriatim doctor --audit checks it to the end"

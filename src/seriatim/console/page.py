@@ -97,7 +97,6 @@ class Rows:
 
     @property
     def meanings(self) -> Sequence[tuple[str, str]]:
-        """What the columns that are shown mean: the heading and the text."""
         return meanings(self.table, self.columns)
 
 
@@ -155,17 +154,3 @@ def segments_of(raw: bytes) -> tuple[list[str], bool]:
         return [unquote(one, errors="strict") for one in parts], wants_json
     except UnicodeDecodeError:
         raise Refusal(400, "the address isn't UTF-8") from None
-
-
-def matched(path: str, parts: Sequence[str]) -> dict[str, str] | None:
-    """The named parts of a path that fits; None: it doesn't."""
-    wanted = path.split("/")
-    if len(wanted) != len(parts):
-        return None
-    named = {}
-    for want, part in zip(wanted, parts, strict=True):
-        if want.startswith("{"):
-            named[want[1:-1]] = part
-        elif want != part:
-            return None
-    return named

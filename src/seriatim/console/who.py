@@ -90,7 +90,6 @@ def checked_roles(names: Iterable[str]) -> frozenset[str]:
 
 
 def everybody(roles: Collection[str] = tuple(ROLES)) -> Identify:
-    """Everybody is the user that runs the console, which nobody else reaches."""
     actor = Actor(getpass.getuser(), frozenset(roles))
 
     async def identify(_: Request) -> Actor:

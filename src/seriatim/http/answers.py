@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from seriatim.http.problems import Problem
@@ -31,7 +32,7 @@ def json_answer(status: int, value: Any, headers: Mapping[str, str] | None = Non
 
 
 def as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=datetime.isoformat)
 
 
 class Room:

@@ -21,6 +21,7 @@ from seriatim.http.openapi import document
 from seriatim.http.problems import PROBLEM_TYPE, Problem, problem_of
 from seriatim.http.reading import parameters, segments
 from seriatim.listening.bodies import Gone, Receive, RequestRefused, Send, answer, answer_in_pieces
+from seriatim.listening.paths import matched
 from seriatim.listening.threads import Busy
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
@@ -106,7 +107,8 @@ def _found(method: str, parts: list[str] | None) -> tuple[Operation, Mapping[str
         raise Problem(400, "the path isn't UTF-8 in percent signs")
     allowed = []
     for one in OPERATIONS:
-        if (names := _matched(one.path, parts)) is None:
+        names = matched(one.path.removeprefix("/"), parts)
+        if names is None or any(not name or "\0" in name or len(name) > 4096 for name in names.values()):
             continue
         if one.method == method:
             return one, names
@@ -115,22 +117,6 @@ def _found(method: str, parts: list[str] | None) -> tuple[Operation, Mapping[str
         raise Problem(405, f"{method:.20} isn't for this path", headers={"Allow": ", ".join(allowed)})
     remedy = "the paths begin with /v1; a proxy that adds a prefix has to strip it, or name it: --http-prefix"
     raise Problem(404, "there is no such path", remedy=remedy, code="not-found")
-
-
-def _matched(template: str, parts: list[str]) -> dict[str, str] | None:
-    wanted = template.removeprefix("/").split("/")
-    if len(wanted) != len(parts):
-        return None
-    names = {}
-    for want, part in zip(wanted, parts, strict=True):
-        if want[:1] != "{":
-            if want != part:
-                return None
-        elif not part or "\0" in part or len(part) > 4096:
-            return None
-        else:
-            names[want[1:-1]] = part
-    return names
 
 
 def _failed(error: Exception) -> Answer:

@@ -51,7 +51,6 @@ class Asked:
 
     @property
     def content_type(self) -> str | None:
-        """The media type of the body, as the header has it."""
         return self.header("content-type") or None
 
     async def take_room(self, size: int) -> None:

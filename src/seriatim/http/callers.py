@@ -114,5 +114,4 @@ class Callers:
 
 
 def _found(box: MessageBox, secret: str) -> KnownToken | None:
-    with box.access.transaction() as transaction:
-        return find(transaction, secret)
+    return box.access.within(find, secret)

@@ -23,8 +23,6 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a request."""
-
     name: str
     where: Literal["query", "path", "header"]
     told: str
@@ -35,8 +33,6 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A request that callers can make, and its answers."""
-
     id: str
     method: str
     path: str
@@ -297,7 +293,6 @@ _PREFER = Parameter(
 
 
 def _call(verb: str, told: str, body: str, answer: str = "Done") -> Operation:
-    """A call on a delivery."""
     return Operation(
         verb, "POST", f"/v1/queues/{{queue}}/deliveries/{{id}}/{verb}", told, "receive",
         {200: ("Done; or it was done before by the same call.", answer), **_LEASE_ERRORS, **_ERRORS},

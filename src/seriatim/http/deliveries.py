@@ -43,7 +43,6 @@ _ENDING = {"Retry-After": "1"}
 
 
 async def receive(asked: Asked, caller: Caller) -> Answer:
-    """Hand the next run of a group out."""
     wanted = await _body(asked, "Wanted")
     queue = asked.parameters["queue"]
     wait_s = min(period_of("wait", wanted.get("wait", 0)), LONGEST_WAIT_S)
@@ -124,12 +123,7 @@ def _told(asked: Asked, lease: TakenLease) -> bytes:
 
 
 def _event(asked: Asked, lease: TakenLease, message: LeasedMessage) -> str:
-    position = {
-        "position": message.position,
-        "ordinal": message.ordinal,
-        "attempt": message.attempt,
-        "late": message.late,
-    }
+    position = {name: getattr(message, name) for name in ("position", "ordinal", "attempt", "late")}
     source = str(message.context.get("source") or f"/queues/{lease.queue}")
     event = received_event(message, source, **position)
     if message.body is not LEFT_OUT:
@@ -150,7 +144,6 @@ def _done(answer: LeaseAnswer) -> Answer:
 
 
 async def complete(asked: Asked, caller: Caller) -> Answer:
-    """Complete messages, and publish what results from them."""
     lease = _lease(asked, caller).sync
     text = await _text(asked)
     wanted = checked("Complete", json_of(text))
@@ -181,7 +174,6 @@ def _results(texts: list[str]) -> list[Message | tuple[int, Message]]:
 
 
 async def fail(asked: Asked, caller: Caller) -> Answer:
-    """Count the failure of a handler."""
     wanted = await _body(asked, "Fail")
     retry_after = wanted.get("retry_after")
     after_s = None if retry_after is None else period_of("retry_after", retry_after)
@@ -190,19 +182,16 @@ async def fail(asked: Asked, caller: Caller) -> Answer:
 
 
 async def postpone(asked: Asked, caller: Caller) -> Answer:
-    """Have a message handed out later."""
     wanted = await _body(asked, "Postpone")
     return _done(await _lease(asked, caller).postpone(wanted["at"], period_of("delay", wanted["delay"])))
 
 
 async def dead_letter(asked: Asked, caller: Caller) -> Answer:
-    """Make a message a dead letter."""
     wanted = await _body(asked, "DeadLetter")
     return _done(await _lease(asked, caller).dead_letter(wanted["at"], wanted["reason"]))
 
 
 async def renew(asked: Asked, caller: Caller) -> Answer:
-    """Ask for a time from now."""
     wanted = await _body(asked, "Renew")
     period_s = period_of("lease", wanted["lease"]) if "lease" in wanted else None
     until = await _lease(asked, caller).renew(period_s)
@@ -210,7 +199,6 @@ async def renew(asked: Asked, caller: Caller) -> Answer:
 
 
 async def give_back(asked: Asked, caller: Caller) -> Answer:
-    """End a lease."""
     return _done(await _lease(asked, caller).give_back())
 
 

@@ -31,8 +31,6 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event: its attributes, and its data."""
-
     attributes: Mapping[str, Property]
     body: bytes
     content_type: str | None

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -52,7 +53,6 @@ class _Taken(NamedTuple):
 
 
 async def publish(asked: Asked, caller: Caller) -> Answer:
-    """Publish the messages of a request, in one transaction."""
     options = {name: asked.parameters[name] for name in ("delay", "unique", "unrouted") if name in asked.parameters}
     if (moment := asked.parameters.get("visible_at")) is not None:
         options["visible_at"] = moment_of("visible_at", moment)
@@ -87,7 +87,6 @@ async def _requested(
 
 
 def _declared(session: Session) -> Mapping[str, Collection[str]]:
-    """The properties of each type."""
     definitions = session.transaction.definitions()
     return {name: kind.properties for name, kind in definitions.types.items()}
 
@@ -232,7 +231,6 @@ def plain_message(found: Mapping[str, Member]) -> Message:
 
 
 async def status(asked: Asked, caller: Caller) -> Answer:
-    """The state of a message, in the queues of the token."""
     id_, source = asked.parameters["id"], asked.parameters.get("source")
     space = None if source is None else f"{caller.token.id_space}/{_space_of(source)}"
     wait_s = min(asked.parameters.get("wait", 0.0), LONGEST_WAIT_S)
@@ -244,23 +242,5 @@ async def status(asked: Asked, caller: Caller) -> Answer:
 
 
 def _told(found: MessageStatus, names: set[str]) -> dict[str, Any]:
-    return {
-        "message_id": found.message_id,
-        "state": found.state.value,
-        "reason": found.reason,
-        "is_final": found.is_final,
-        "forgotten": found.forgotten,
-        "queues": [
-            {
-                "queue": one.queue,
-                "group": one.group,
-                "state": one.state.value,
-                "reason": one.reason,
-                "until": None if one.until is None else one.until.isoformat(),
-                "since": None if one.since is None else one.since.isoformat(),
-                "attempt": one.attempt,
-            }
-            for one in found.queues
-            if one.queue is None or one.queue in names
-        ],
-    }
+    head = {name: getattr(found, name) for name in ("message_id", "state", "reason", "is_final", "forgotten")}
+    return head | {"queues": [asdict(one) for one in found.queues if one.queue is None or one.queue in names]}

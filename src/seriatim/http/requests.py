@@ -40,7 +40,6 @@ async def ask(asked: Asked, caller: Caller, message: Callable[[Session], Message
 
 
 async def reply(asked: Asked, caller: Caller) -> Answer:
-    """Wait for the reply to a request of the token."""
     return await _replied(asked, caller, asked.parameters["id"], _patience_s(asked))
 
 

@@ -12,7 +12,7 @@ from enum import Flag, auto
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, cast
 
-from seriatim.errors import Argument, UsageError, shown
+from seriatim.errors import Argument, UsageError, is_whole, shown
 from seriatim.kernel.values.time import micros, seconds
 
 DAY_S = 86_400
@@ -95,7 +95,7 @@ class Whole(Kind):
     def check(self, value: Any) -> Any:
         if value is None and self.zero:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
+        if not is_whole(value, self.least, self.most):
             raise Wrong(f"a whole number from {self.least:,} to {self.most:,}")
         return None if self.zero and value == 0 else value
 

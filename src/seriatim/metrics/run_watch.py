@@ -53,12 +53,10 @@ class RunWatch:
             self._values["failing"] = [([name], float(name in failing)) for name in sorted(known)]
 
     def lease(self, state: LeaseState) -> None:
-        """Take in whether this run delivers, where the other region's run may."""
         with self._lock:
             self._values["delivers"] = [([self._pipeline, state.region], float(state.state == "active"))]
 
     def values(self) -> Mapping[str, Sequence[tuple[Sequence[str], float]]]:
-        """The gauges, each with its labels."""
         with self._lock:
             return dict(self._values)
 

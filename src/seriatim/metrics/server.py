@@ -30,7 +30,6 @@ def metrics_of(collector: Collector, accept: str) -> tuple[str, bytes]:
 
 
 def readiness_told(readiness: Readiness) -> tuple[int, bytes]:
-    """The status and the content of the answer to ``/readyz``."""
     content = {"status": "ready" if readiness.is_ready else "not ready", "reasons": list(readiness.reasons)}
     return (200 if readiness.is_ready else 503), json.dumps(content).encode() + b"\n"
 

@@ -26,7 +26,6 @@ class Watched:
     beside: Callable[[], Sequence[str]] = tuple
 
     def snapshot(self) -> Snapshot:
-        """Return all measures, including those of this process."""
         snapshot = MEASURES.snapshot()
         snapshot.add(self.measured())
         return snapshot

@@ -10,5 +10,4 @@ __all__ = ["BoxStatus", "box_status"]
 
 def box_status(box: MessageBox) -> BoxStatus:
     """The version, the size, and the next number of each location."""
-    with box.access.transaction() as transaction:
-        return read_status(transaction, box.access.place)
+    return box.access.within(read_status, box.access.place)

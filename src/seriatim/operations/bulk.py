@@ -148,8 +148,7 @@ def put_back(
         for begin in range(0, len(messages), _BATCH):
             some = messages[begin : begin + _BATCH]
             try:
-                with box.access.transaction() as transaction:
-                    done = into_group(transaction, some)
+                done = box.access.within(into_group, some)
             except (UsageError, Unavailable) as error:
                 yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {why_refused(error)}")
             else:

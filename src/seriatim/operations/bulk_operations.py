@@ -103,8 +103,7 @@ def begin(box: MessageBox, bulk_id: int) -> BulkOperation:
         ActionRefused: it was begun already, or is over.
         EnvironmentProblem: the role may not operate on one of its queues.
     """
-    with box.access.transaction() as transaction:
-        return doing.begin(transaction, bulk_id)
+    return box.access.within(doing.begin, bulk_id)
 
 
 def cancel(box: MessageBox, bulk_id: int, *, actor: str, reason: str) -> BulkOperation:
@@ -115,9 +114,7 @@ def cancel(box: MessageBox, bulk_id: int, *, actor: str, reason: str) -> BulkOpe
         ActionRefused: it is over.
         EnvironmentProblem: the role may not operate on one of its queues.
     """
-    by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        return doing.cancel(transaction, bulk_id, by)
+    return box.access.within(doing.cancel, bulk_id, Operator(actor, reason))
 
 
 def work(box: MessageBox, bulk_id: int | None = None) -> Portion | None:
@@ -185,8 +182,7 @@ def bulk_operation(box: MessageBox, bulk_id: int) -> BulkOperation:
     Raises:
         UsageError: there is none with this number.
     """
-    with box.access.transaction() as transaction:
-        return bulk_operation_of(transaction, bulk_id)
+    return box.access.within(bulk_operation_of, bulk_id)
 
 
 @listed(BulkGroupFilter)

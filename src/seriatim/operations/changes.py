@@ -11,5 +11,4 @@ def changes(box: MessageBox) -> dict[str, int]:
 
     It costs one short statement, which reads no table of the box. PostgreSQL tells a change within about a second.
     """
-    with box.access.transaction() as transaction:
-        return changes_of(transaction)
+    return box.access.within(changes_of)

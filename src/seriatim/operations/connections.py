@@ -18,8 +18,7 @@ def connections(box: MessageBox) -> list[ConnectionView]:
 
     A transaction that was forgotten keeps its groups locked: end its connection with `seriatim connection end PID`.
     """
-    with box.access.transaction() as transaction:
-        return connections_of(transaction)
+    return box.access.within(connections_of)
 
 
 def end(box: MessageBox, pid: int, *, actor: str, reason: str) -> ConnectionView:

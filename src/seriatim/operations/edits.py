@@ -24,7 +24,7 @@ from seriatim.box.views.exported import ExportedMessage, exported
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import PlaceFilter
-from seriatim.errors import NotFound, Unavailable, UsageError, shown
+from seriatim.errors import NotFound, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
 from seriatim.operations.listing import check_queues
@@ -192,7 +192,6 @@ def _message(line: bytes, where: str) -> ExportedMessage:
 
 
 def _check(name: str, value: Any) -> None:
-    """Check the type of a field."""
     match name:
         case "message_id" | "type":
             fits, kind = isinstance(value, str), "text"
@@ -201,9 +200,7 @@ def _check(name: str, value: Any) -> None:
         case "context":
             fits, kind = isinstance(value, dict), "an object"
         case _:
-            fits = value is None or (
-                isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-            )
+            fits = value is None or is_whole(value, -(2**63), 2**63 - 1)
             kind = "a whole number or null"
     if not fits:
         raise UsageError(f"{name} can't be {shown(value, 60)}", remedy=f"{kind}, as it was exported")

@@ -35,8 +35,7 @@ def faults_by_error(transaction: Transaction, chosen: FaultFilter) -> list[Error
 
 def kept_faults(box: MessageBox) -> KeptFaults:
     """The number of recorded faults, the time of the oldest fault, and how long faults are kept."""
-    with box.access.transaction() as transaction:
-        return transaction.one("count_faults", KeptFaults)
+    return box.access.within(lambda transaction: transaction.one("count_faults", KeptFaults))
 
 
 def fault_view(box: MessageBox, fault_id: int) -> FaultView:
@@ -45,5 +44,4 @@ def fault_view(box: MessageBox, fault_id: int) -> FaultView:
     Raises:
         UsageError: there is no such fault.
     """
-    with box.access.transaction() as transaction:
-        return fault_of(transaction, fault_id)
+    return box.access.within(fault_of, fault_id)

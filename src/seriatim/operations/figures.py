@@ -22,5 +22,4 @@ def figures(box: MessageBox, *, limit_s: float = 5.0) -> list[Figure]:
         Unavailable: it took longer, or the server is away.
         EnvironmentProblem: the role sees no queue.
     """
-    with box.access.transaction() as transaction:
-        return read_figures(transaction, limit_s)
+    return box.access.within(read_figures, limit_s)

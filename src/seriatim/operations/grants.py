@@ -52,8 +52,7 @@ def grant(
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate, send)
-    with box.access.transaction() as transaction:
-        operators.grant(transaction, role, rights, id_space)
+    box.access.within(operators.grant, role, rights, id_space)
 
 
 def revoke(
@@ -80,11 +79,9 @@ def revoke(
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate, send)
-    with box.access.transaction() as transaction:
-        operators.revoke(transaction, role, rights)
+    box.access.within(operators.revoke, role, rights)
 
 
 def grants(box: MessageBox) -> list[Grant]:
     """The roles with rights on this box, by name. Only the box's owner may call it."""
-    with box.access.transaction() as transaction:
-        return operators.grants(transaction)
+    return box.access.within(operators.grants)

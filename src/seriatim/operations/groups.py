@@ -71,8 +71,7 @@ def group_view(box: MessageBox, queue: str, group: str) -> GroupView:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    with box.access.transaction() as transaction:
-        return group_of(transaction, queue, group)
+    return box.access.within(group_of, queue, group)
 
 
 def standing(box: MessageBox, queue: str, group: str) -> Standing:
@@ -81,8 +80,7 @@ def standing(box: MessageBox, queue: str, group: str) -> Standing:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    with box.access.transaction() as transaction:
-        return standing_of(transaction, queue, group)
+    return box.access.within(standing_of, queue, group)
 
 
 @listed(GroupFilter)
@@ -149,8 +147,7 @@ def named(box: MessageBox, keys: Sequence[str], queue: str | None = None, *, beg
     """
     if queue is not None:
         box.definitions().queue(queue)
-    with box.access.transaction() as transaction:
-        found = groups_of(transaction, GroupFilter(queue, limit=_MOST_GROUPS), keys)
+    found = box.access.within(groups_of, GroupFilter(queue, limit=_MOST_GROUPS), keys)
     of: dict[str, list[GroupView]] = {}
     for view in found:
         of.setdefault(view.group, []).append(view)
@@ -201,8 +198,7 @@ def act(
         GroupChanged: the group isn't as it was seen; nothing was done.
     """
     asked = ActionRequest(action, queue, group, actor, reason, given, seen)
-    with box.access.transaction() as transaction:
-        return actions.act(transaction, asked)
+    return box.access.within(actions.act, asked)
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:

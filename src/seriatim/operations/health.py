@@ -32,8 +32,7 @@ def box_health(dsn: str | None = None, schema: str = "seriatim", *, patience_s: 
             with box.access.transaction() as transaction:
                 transaction.check_enabled()
             found = [Finding("box", State.OK, f"{box.access.place} answers, and is enabled")]
-            with box.access.transaction() as transaction:
-                ready = ready_work(transaction)
+            ready = box.access.within(ready_work)
     except UsageError:
         raise
     except SeriatimError as error:

@@ -17,8 +17,7 @@ def identity(box: MessageBox) -> BoxIdentity | None:
     Returns:
         None only on a standby of a box that nobody has opened yet on its primary server, and after `forget`.
     """
-    with box.access.transaction() as transaction:
-        return identity_of_box(transaction)
+    return box.access.within(identity_of_box)
 
 
 def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
@@ -39,9 +38,7 @@ def disable(box: MessageBox, *, actor: str, reason: str) -> bool:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        return operators.disable(transaction, by)
+    return box.access.within(operators.disable, Operator(actor, reason))
 
 
 def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
@@ -63,9 +60,7 @@ def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        done = operators.enable(transaction, by)
+    done = box.access.within(operators.enable, Operator(actor, reason))
     _see(box)
     return done
 
@@ -85,9 +80,7 @@ def new_id(box: MessageBox, *, actor: str, reason: str) -> NewIdentity:
         UsageError: the actor or the reason is missing.
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        done = operators.new_id(transaction, by)
+    done = box.access.within(operators.new_id, Operator(actor, reason))
     _see(box)
     return done
 
@@ -98,8 +91,7 @@ def new_id_would(box: MessageBox) -> NewIdentity:
     Raises:
         EnvironmentProblem: the role isn't the owner of the box.
     """
-    with box.access.transaction() as transaction:
-        return operators.new_id_would(transaction)
+    return box.access.within(operators.new_id_would)
 
 
 def forget(box: MessageBox) -> None:

@@ -9,7 +9,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.operators import instance_actions
 from seriatim.box.views.instances import InstanceFilter, InstanceStatus, InstanceView, instance_of, instances_of
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.operations.listing import listed
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_view", "instances", "resume", "suspend", "terminate"]
@@ -24,8 +24,7 @@ def instance_view(box: MessageBox, instance_id: int) -> InstanceView:
         UsageError: there is no such instance, or it has ended.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_of(transaction, instance_id)
+    return box.access.within(instance_of, instance_id)
 
 
 @listed(InstanceFilter)
@@ -43,15 +42,13 @@ def suspend(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> In
         Unavailable: the transaction has to be repeated.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.suspend(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.suspend, instance_id, actor, reason)
 
 
 def resume(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
     """Resume the instance's group. The errors are the same as for `suspend`; an instance that isn't suspended is refused."""
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.resume(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.resume, instance_id, actor, reason)
 
 
 def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> InstanceView:
@@ -68,10 +65,9 @@ def terminate(box: MessageBox, instance_id: int, *, actor: str, reason: str) -> 
         Unavailable: a receiver has a message of the instance in hand. Suspend the instance first.
     """
     _checked(instance_id)
-    with box.access.transaction() as transaction:
-        return instance_actions.terminate(transaction, instance_id, actor, reason)
+    return box.access.within(instance_actions.terminate, instance_id, actor, reason)
 
 
 def _checked(instance_id: object) -> None:
-    if isinstance(instance_id, bool) or not isinstance(instance_id, int) or not 0 < instance_id <= _LAST_ID:
+    if not is_whole(instance_id, 1, _LAST_ID):
         raise UsageError(f"{shown(instance_id)} is not the number of an instance", remedy="a whole number from 1")

@@ -20,41 +20,34 @@ __all__ = [
 
 def broken(box: MessageBox) -> list[str]:
     """The violations of the box's laws, in words; empty if all is well. Reads the whole box, without locks."""
-    with box.access.transaction() as transaction:
-        return invariants.broken(transaction)
+    return box.access.within(invariants.broken)
 
 
 def broken_within(box: MessageBox, seconds: float) -> list[str] | None:
     """As `broken`; None if it would take longer: one of its statements took more than `seconds`."""
-    with box.access.transaction() as transaction:
-        return invariants.broken_within(transaction, seconds)
+    return box.access.within(invariants.broken_within, seconds)
 
 
 def account_within(box: MessageBox, seconds: float) -> Account | None:
     """The law of conservation in numbers, without locks; None if it would take longer than `seconds`. Reads all groups."""
-    with box.access.transaction() as transaction:
-        return invariants.account_within(transaction, seconds)
+    return box.access.within(invariants.account_within, seconds)
 
 
 def long_transactions(box: MessageBox, seconds: float) -> list[str]:
     """The transactions in the box's database that are older than `seconds`, in words."""
-    with box.access.transaction() as transaction:
-        return invariants.long_transactions(transaction, seconds)
+    return box.access.within(invariants.long_transactions, seconds)
 
 
 def leases_run_out(box: MessageBox, seconds: float) -> list[str]:
     """The workers' leases that ran out more than `seconds` ago and still exist, in words."""
-    with box.access.transaction() as transaction:
-        return invariants.leases_run_out(transaction, seconds)
+    return box.access.within(invariants.leases_run_out, seconds)
 
 
 def never_numbered(box: MessageBox) -> list[str]:
     """The committed messages that never got a ticket number, in words; `tick` numbers them."""
-    with box.access.transaction() as transaction:
-        return invariants.never_numbered(transaction)
+    return box.access.within(invariants.never_numbered)
 
 
 def silent_triggers(box: MessageBox) -> list[str]:
     """The triggers of the box that were switched off, in words. Publishing and deleting are incomplete without them."""
-    with box.access.transaction() as transaction:
-        return invariants.silent_triggers(transaction)
+    return box.access.within(invariants.silent_triggers)

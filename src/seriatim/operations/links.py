@@ -115,9 +115,7 @@ def remove(box: MessageBox, name: str, *, force: bool = False, actor: str, reaso
         ActionRefused: queues lead over it; or messages wait, and it isn't forced.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
-    by = Operator(actor, reason)
-    with box.access.transaction() as transaction:
-        return operators.remove(transaction, by, name, force=force)
+    return box.access.within(operators.remove, Operator(actor, reason), name, force=force)
 
 
 def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
@@ -127,8 +125,7 @@ def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
         UsageError: there is no such link.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
-    with box.access.transaction() as transaction:
-        return _links(transaction, name)
+    return box.access.within(_links, name)
 
 
 @listed(StreamFilter)

@@ -89,8 +89,7 @@ def message(box: MessageBox, message_id: str, *, id_space: str | None = None) ->
     Raises:
         UsageError: the box has no message with the id, or it has several messages with the id in different id spaces.
     """
-    with box.access.transaction() as transaction:
-        return message_with_places(transaction, message_id, id_space)
+    return box.access.within(message_with_places, message_id, id_space)
 
 
 def waiting(box: MessageBox, message_ids: Iterable[str], *, queue: str) -> list[str]:
@@ -178,8 +177,7 @@ def retry_each(box: MessageBox, found: Sequence[Placed], *, actor: str, reason: 
         for begin in range(0, len(mine), _BATCH):
             some = {one.message_id: one for one in mine[begin : begin + _BATCH]}
             try:
-                with box.access.transaction() as transaction:
-                    done = retry_messages(transaction, declared, list(some), by)
+                done = box.access.within(retry_messages, declared, list(some), by)
             except Unavailable as error:
                 yield from (Refused(queue, one.group or "", error.what) for one in some.values())
                 continue

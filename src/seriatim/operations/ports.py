@@ -13,8 +13,7 @@ __all__ = ["PortView", "forget_ports", "ports"]
 
 def ports(box: MessageBox) -> list[PortView]:
     """List the ports through which messages come in: who reads each partition, what it has taken in, and why it stands still."""
-    with box.access.transaction() as transaction:
-        return transaction.rows("ports_known", PortView)
+    return box.access.within(lambda transaction: transaction.rows("ports_known", PortView))
 
 
 def forget_ports(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:

@@ -45,8 +45,7 @@ def queues(box: MessageBox) -> list[QueueCounts]:
     faulted, a waiting group waits for a missing number: `seriatim groups` lists both. Of a gate, the places are counted that are open
     because a message of theirs is still on its way.
     """
-    with box.access.transaction() as transaction:
-        return counts_of(transaction)
+    return box.access.within(counts_of)
 
 
 def is_seen(box: MessageBox, queue: str) -> bool:
@@ -62,8 +61,7 @@ def is_seen(box: MessageBox, queue: str) -> bool:
 
 def released(box: MessageBox) -> dict[str, int]:
     """How many messages the groups of each queue have released until now, by the queue's name; queues without groups are missing."""
-    with box.access.transaction() as transaction:
-        return released_of(transaction)
+    return box.access.within(released_of)
 
 
 def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
@@ -100,20 +98,17 @@ def _turn(box: MessageBox, queues: Sequence[str], *, enabled: bool, by: Operator
 
 def activate(box: MessageBox, *queues: str) -> list[Change]:
     """Let ``seriatim serve`` start readers of queues. Raises `UsageError` for a queue without an activation."""
-    with box.access.transaction() as transaction:
-        return set_activated(transaction, queues, activated=True)
+    return box.access.within(set_activated, queues, activated=True)
 
 
 def deactivate(box: MessageBox, *queues: str) -> list[Change]:
     """Start no more readers; running readers end after their turn. Raises `UsageError` for a queue without an activation."""
-    with box.access.transaction() as transaction:
-        return set_activated(transaction, queues, activated=False)
+    return box.access.within(set_activated, queues, activated=False)
 
 
 def activations(box: MessageBox) -> list[Activated]:
     """The activations of queues, by queue name; only queues from which the box's role may receive."""
-    with box.access.transaction() as transaction:
-        return activations_of(transaction)
+    return box.access.within(activations_of)
 
 
 def settings(box: MessageBox, queue: str) -> QueueSettings:

@@ -32,5 +32,4 @@ def regions(box: MessageBox) -> list[RegionHere]:
 
     How far both are, and what sessions wait for: `seriatim regions status FILE`.
     """
-    with box.access.transaction() as transaction:
-        return transaction.rows("box_regions", RegionHere)
+    return box.access.within(lambda transaction: transaction.rows("box_regions", RegionHere))

@@ -15,8 +15,7 @@ def schedules(box: MessageBox) -> list[ScheduleView]:
 
     Only the owner of the box may do that.
     """
-    with box.access.transaction() as transaction:
-        return schedules_of(transaction)
+    return box.access.within(schedules_of)
 
 
 def pause(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:
@@ -34,8 +33,7 @@ def pause(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:
     Raises:
         UsageError: there is no such schedule, or the actor or the reason is missing.
     """
-    with box.access.transaction() as transaction:
-        return operators.pause(transaction, names, Operator(actor, reason))
+    return box.access.within(operators.pause, names, Operator(actor, reason))
 
 
 def resume(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:
@@ -46,5 +44,4 @@ def resume(box: MessageBox, *names: str, actor: str, reason: str) -> list[str]:
     Returns:
         the names of those that were paused.
     """
-    with box.access.transaction() as transaction:
-        return operators.resume(transaction, names, Operator(actor, reason))
+    return box.access.within(operators.resume, names, Operator(actor, reason))

@@ -54,11 +54,9 @@ def revoke_token(box: MessageBox, name: str) -> None:
     Raises:
         NotFound: there is no such token.
     """
-    with box.access.transaction() as transaction:
-        operators.revoke(transaction, name)
+    box.access.within(operators.revoke, name)
 
 
 def tokens(box: MessageBox) -> list[Token]:
     """All tokens, by name, without their secrets. Only the box's owner may call it."""
-    with box.access.transaction() as transaction:
-        return transaction.rows("tokens", Token)
+    return box.access.within(lambda transaction: transaction.rows("tokens", Token))

@@ -6,7 +6,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.views import trace as steps
 from seriatim.box.views.far_trace import with_steps_elsewhere
 from seriatim.box.views.trace import Step, StepKind
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 
@@ -31,8 +31,7 @@ def trace_message(
     Raises:
         UsageError: the box doesn't know the message; or it has several messages with the id, and `id_space` is None.
     """
-    with box.access.transaction() as transaction:
-        here = steps.trace_message(transaction, message_id, id_space, within)
+    here = box.access.within(steps.trace_message, message_id, id_space, within)
     return with_steps_elsewhere(box.access, here, message_id, id_space) if over_links else here.steps
 
 
@@ -42,7 +41,6 @@ def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) ->
     Raises:
         UsageError: there is no such queue or group, or the limit is invalid.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+    if not is_whole(limit, 1, _MOST):
         raise UsageError(f"cannot trace {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST:,}")
-    with box.access.transaction() as transaction:
-        return steps.trace_group(transaction, queue, group, limit)
+    return box.access.within(steps.trace_group, queue, group, limit)

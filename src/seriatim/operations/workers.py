@@ -23,8 +23,7 @@ def workers(transaction: Transaction, chosen: WorkerFilter) -> list[WorkerView]:
 
 def judges(box: MessageBox) -> list[JudgeView]:
     """The processes that judge for receivers in SQL: those of ``seriatim serve``, and workers whose role may route."""
-    with box.access.transaction() as transaction:
-        return transaction.rows("judges_here", JudgeView)
+    return box.access.within(lambda transaction: transaction.rows("judges_here", JudgeView))
 
 
 def idle_queues(box: MessageBox, patience: float = 0.0) -> list[ReadyWork]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 
@@ -21,6 +21,9 @@ from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ class Access:
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a separate transaction: it commits at the end of the block; an exception rolls it back."""
         return _Began(self)
+
+    def within(
+        self, do: Callable[Concatenate[Transaction, _Given], _Result], *given: _Given.args, **named: _Given.kwargs
+    ) -> _Result:
+        """Call a function in a transaction of its own."""
+        with self.transaction() as transaction:
+            return do(transaction, *given, **named)
 
 
 class Transaction(Statements):

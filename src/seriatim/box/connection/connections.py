@@ -32,7 +32,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import is_out_of_step, reached, translated, watch_version
 from seriatim.box.server.embedded import EmbeddedServer, peer_of
-from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.values.time import micros
 from seriatim.rested import Restedness
 
@@ -141,7 +141,7 @@ class Connections(Closing):
         limits: Limits | None = None,
     ) -> Self:
         """As `MessageBox.open`. `owner`: refuse roles that don't own the box, and a disabled box: pipelines need that."""
-        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        if not is_whole(most, 1):
             raise UsageError(f"cannot open {shown(most)} connections", remedy="a whole number from 1")
         limit_ms = _turn_limit_ms(turn_limit)
         server, dsn, place = _locate(dsn, checked_schema(schema))

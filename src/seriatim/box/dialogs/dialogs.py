@@ -13,7 +13,7 @@ from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import STRAIGHT_SEND, SentMessages
-from seriatim.errors import ActionRefused, NotFound, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, is_whole, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.contract import DEFAULT
@@ -86,7 +86,7 @@ class Dialogs:
         named = [from_service, *to_services] if isinstance(to_services, Sequence) else [None]
         if isinstance(to_services, str) or not all(isinstance(name, str) for name in named):
             raise UsageError("a service is given by its name", remedy="a string; for a monolog a list of strings")
-        if isinstance(priority, bool) or not isinstance(priority, int) or not 1 <= priority <= 10:
+        if not is_whole(priority, 1, 10):
             raise UsageError(f"a priority can't be {shown(priority)}", remedy="an integer from 1 to 10")
         if encryption is not False:
             raise UsageError(

@@ -23,7 +23,7 @@ from seriatim.box.turns.causes import causes_of
 from seriatim.box.turns.deliveries import Deliveries
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.turn_result import HandedMessages
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.types.answer import Answer
@@ -225,7 +225,7 @@ class LeaseCalls:
 
 
 def _checked_position(at: object) -> int:
-    if isinstance(at, bool) or not isinstance(at, int) or not 1 <= at < 2**31:
+    if not is_whole(at, 1, 2**31 - 1):
         raise UsageError(f"{shown(at)} is no position", remedy="positions of a delivery count from 1")
     return at
 

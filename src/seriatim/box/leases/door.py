@@ -19,7 +19,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.deliveries import DeliveryEnds
 from seriatim.box.turns.delivery import Delivery
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.groups.policy import UnitOfWork
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Received
@@ -59,7 +59,7 @@ class Wanted:
                 f"{shown(attempt_id, 80)} can't be the id of an attempt", remedy=f"text of 1 to {_LONGEST_ATTEMPT} characters",
                 argument="attempt_id",
             )  # fmt: skip
-        if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1):
+        if max_bytes is not None and not is_whole(max_bytes, 1):
             raise UsageError(f"{shown(max_bytes)} is no number of bytes", remedy="1 or more", argument="max_bytes")
         return cls(queue, limit, period_of(lease), group, attempt_id, max_bytes)
 

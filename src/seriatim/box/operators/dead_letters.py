@@ -13,7 +13,7 @@ from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, Page, When
-from seriatim.errors import NotFound, UsageError, shown
+from seriatim.errors import NotFound, UsageError, is_whole, shown
 from seriatim.kernel.operators.requeue import RequeuePosition
 from seriatim.kernel.values.outcome import Disposition
 
@@ -61,7 +61,7 @@ def check_numbers(entry_ids: object) -> None:
     if isinstance(entry_ids, str) or not isinstance(entry_ids, Sequence):
         raise UsageError(f"{shown(entry_ids)} is no list of dead letters", remedy="give a list of their numbers")
     for one in entry_ids:
-        if isinstance(one, bool) or not isinstance(one, int) or not 0 < one <= _LAST_ID:
+        if not is_whole(one, 1, _LAST_ID):
             raise UsageError(f"{shown(one)} is not the number of a dead letter", remedy="a whole number from 1")
 
 

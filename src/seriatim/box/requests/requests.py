@@ -19,7 +19,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.slips import REQUEST
-from seriatim.errors import NotFound, RequestFailed, UsageError, shown
+from seriatim.errors import NotFound, RequestFailed, UsageError, is_whole, shown
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.text.storable import checked_text, fits_text
@@ -170,7 +170,7 @@ class Awaited:
     def checked(cls, request_id: object, count: object, asker: str) -> Awaited:
         """Check what is asked for; a count of None: as many as come."""
         count = _MOST_REPLIES if count is None else count
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= _MOST_REPLIES:
+        if not is_whole(count, 1, _MOST_REPLIES):
             raise UsageError(
                 f"cannot wait for {shown(count)} replies",
                 remedy=f"an integer from 1 to {_MOST_REPLIES:,}",

@@ -11,7 +11,7 @@ from seriatim.box.connection.in_hand import DeliveryState, Event, InHand
 from seriatim.box.connection.misuse import Misuse, check_process
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import Unavailable, UsageError, is_whole, shown
 from seriatim.pipeline.types.message import Received
 
 
@@ -243,7 +243,7 @@ class Delivery(InHand):
 
     def _check_early(self, verb: str, done: int) -> None:
         """Refuse an early end of a delivery that has ended, or after more messages than it has."""
-        if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done < len(self):
+        if not is_whole(done, 0, len(self) - 1):
             raise UsageError(
                 f"{shown(done)} of {len(self)} messages can't be done before the one to {verb}",
                 remedy=f"a whole number from 0 to {len(self) - 1}",

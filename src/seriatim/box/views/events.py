@@ -11,7 +11,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.views import listing
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.listing import Listing, When
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.counted import numbers_text
 
@@ -157,7 +157,7 @@ def read_events(
     begin: Begin, after: int, *, queue: str | None, kinds: str | Collection[str] | None, limit: int
 ) -> list[EventView]:
     """Give positions to committed events that have none, and list at most `limit` events behind a position, in their order."""
-    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= _LAST_POSITION:
+    if not is_whole(after, 0, _LAST_POSITION):
         raise UsageError(
             f"{shown(after)} is not a position", remedy="the position of the last event that was read, or 0"
         )

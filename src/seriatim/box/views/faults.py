@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views import listing
 from seriatim.box.views.listing import Listing, When
-from seriatim.errors import NotFound, UsageError, shown
+from seriatim.errors import NotFound, UsageError, is_whole, shown
 from seriatim.kernel.operators.fault import FaultKind
 
 
@@ -88,7 +88,7 @@ def faults_of(transaction: Transaction, chosen: FaultFilter) -> list[FaultView]:
 
 
 def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
-    if isinstance(fault_id, bool) or not isinstance(fault_id, int) or not 0 < fault_id < 2**63:
+    if not is_whole(fault_id, 1, 2**63 - 1):
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = transaction.maybe("faults", FaultView, **FaultFilter().parameters(), fault_id=fault_id)
     if found is None:

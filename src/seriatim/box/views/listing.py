@@ -14,7 +14,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.values.time import OutOfRange, micros
 from seriatim.pipeline.text.storable import checked_text
 
@@ -169,7 +169,7 @@ class Flag(FilterKind):
 
 class Whole(FilterKind):
     def taken(self, name: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _LARGEST:
+        if not is_whole(value, -_LARGEST, _LARGEST):
             raise UsageError(f"{name} can't be {shown(value, 60)}", remedy="a whole number")
         return value
 
@@ -183,7 +183,7 @@ class Limit(Whole):
         self.noun, self.most, self.least, self.shown = noun, most, least, shown
 
     def taken(self, _: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
+        if not is_whole(value, self.least, self.most):
             far = f"an integer from {self.least} to {self.most:,}"
             raise UsageError(
                 f"cannot list {shown(value)} {self.noun}",

@@ -10,7 +10,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.messages.received import parts_of, received_of, with_edits
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.pipeline.types.message import Received
 
 _MOST = 1_000_000
@@ -32,7 +32,7 @@ class Peeked:
 
 def peek(transaction: Transaction, definitions: Definitions, queue: str, group: str | None, limit: int) -> list[Peeked]:
     """List the messages of a queue or a group, by group, in the order of leaving."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+    if not is_whole(limit, 1, _MOST):
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     bound = definitions.queue(queue)
     keyed = bound.has_groups or bound.numbers

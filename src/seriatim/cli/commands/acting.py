@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from seriatim.box.views.filtered import offered
-from seriatim.cli.commands.bulk import act_in_bulk
+from seriatim.cli.commands.bulk import follow_bulk
 from seriatim.cli.commands.pipeline_groups import check_filters, not_with_dsn, which_pipeline
 from seriatim.cli.options.listing import is_filtered, options_of
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Table, json_option, print_object, print_row, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import VERBS, Action, Parameter, ParameterKind
 from seriatim.kernel.operators.held_groups import missing_numbers
@@ -31,11 +31,8 @@ from seriatim.operations.tables import acted, pipelines
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
-its_queue = click.option(
-    "--queue", default=None, help="The group's queue; required if several queues have a group with this key."
-)
+its_queue = option("--queue", "The group's queue; required if several queues have a group with this key.")
 _FILTERS = offered(groups)
 _TYPES: Mapping[ParameterKind, dict[str, Any]] = {
     ParameterKind.NUMBER: {"type": int},
@@ -155,9 +152,11 @@ class GroupCommand:
         if views:
             confirmed(f"{self.action.command} {counted(len(views), 'group')}?", yes=self.yes)
         if isinstance(place, BoxGroups) and views and (len(views) > bulk_operations.AT_ONCE or self.no_wait):
-            act_in_bulk(
-                place.box, self.action, views, self._chosen_by, self._who, at_once=self._at_once, waits=not self.no_wait, json_=self.json_
-            )  # fmt: skip
+            kept = bulk_operations.gather(
+                place.box, self.action, views, chosen_by=self._chosen_by, at_once=self._at_once, **self._who
+            )
+            begun = bulk_operations.begin(place.box, kept.bulk_id)
+            follow_bulk(place.box, begun, waits=not self.no_wait, json_=self.json_)
             return
         self._tell_all(place, self._each(place, views) if views else [])
 
@@ -182,8 +181,7 @@ class GroupCommand:
         if self.json_:
             print_object(place.acted, {"action": self.action, "dry_run": False, "groups": done})
         else:
-            for one in done:
-                click.echo(_line(one))
+            tell(*map(_line, done))
             queued = sum(getattr(one, "queued", False) for one in done)
             obeyed = sum(not isinstance(one, Refused) for one in done) - queued
             later = f", {queued:,} queued" if queued else ""
@@ -209,19 +207,13 @@ def acts(
             click.argument("keys", metavar="[GROUP…]", nargs=-1),
             *own,
             *more,
-            click.option(
-                "--all",
-                "all_",
-                is_flag=True,
-                help="Act on all groups that match the options and whose state allows it.",
-            ),
+            flag("--all", "all_", "Act on all groups that match the options and whose state allows it."),
             options_of(groups, without=("limit",)),
-            click.option("--dry-run", is_flag=True, help=told),
-            click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
-            click.option(
+            flag("--dry-run", told),
+            flag("--yes", "With --all: don't ask for confirmation."),
+            flag(
                 "--no-wait",
-                is_flag=True,
-                help="With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
+                "With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
             ),
         ]
         json_ = json_option("Print JSON.", acted.OPERATION, acted.ACTED, BULK_OPERATIONS, *of_pipelines, *tables)
@@ -231,7 +223,7 @@ def acts(
             its_queue,
             *own,
             *more,
-            click.option("--dry-run", is_flag=True, help="With --pipeline: change nothing; tell what would be done."),
+            flag("--dry-run", "With --pipeline: change nothing; tell what would be done."),
         ]
         json_ = json_option("Print one JSON object.", acted.OPERATION, *of_pipelines[:1])
 
@@ -260,11 +252,11 @@ def _option(one: Parameter) -> Callable[..., Any]:
 
 def _line(done: Any) -> str:
     """What became of a group, in a line."""
-    place = in_line(f"{done.queue}, group {done.group}")
+    place = f"{done.queue}, group {done.group}"
     if isinstance(done, Refused):
-        return f"{place}: refused, {in_line(done.why)}"
+        return f"{place}: refused, {done.why}"
     if getattr(done, "queued", False):
-        return f"{place}: queued as {in_line(done.operation_id)}; see seriatim log --pipeline {in_line(done.pipeline)}"
+        return f"{place}: queued as {done.operation_id}; see seriatim log --pipeline {done.pipeline}"
     counts = ((done.released, "released"), (done.set_aside, "set aside"))
     told = "".join(f", {count:,} {what}" for count, what in counts if count)
     told += "".join(

@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 
 from seriatim.box.definitions.change import Change
+from seriatim.cli.options.option import flag
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
+from seriatim.cli.shown.table import Column, Table, json_option, print_object
 from seriatim.errors import UsageError
 from seriatim.pipeline.files.box_file import examine, load
 
-CHANGE: Table[Change] = Table("A change of a definition", *json_only("what", "kind", "name", "fields"), row=Change)
+CHANGE: Table[Change] = Table("A change of a definition", row=Change)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions",
     Column("file", None, kind="str", meaning="the file"),
@@ -26,9 +27,9 @@ APPLIED: Table[dict[str, object]] = Table(
 @click.command("apply")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @which_box
-@click.option("--prune", is_flag=True, help="Drop definitions that are not in the file.")
-@click.option("--yes", is_flag=True, help="With --prune: don't ask for confirmation.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; list the changes that would be made.")
+@flag("--prune", "Drop definitions that are not in the file.")
+@flag("--yes", "With --prune: don't ask for confirmation.")
+@flag("--dry-run", "Change nothing; list the changes that would be made.")
 @json_option("Print one JSON object.", APPLIED)
 def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, dry_run: bool, json_: bool) -> None:
     """Apply the definitions in FILE to a box, all or none; a second run changes nothing.
@@ -57,7 +58,6 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
 
 
 def _ask(drops: Sequence[Change], json_: bool) -> None:
-    """Ask for confirmation of the drops."""
     listed = ", ".join(f"{one.kind} {one.name}" for one in drops)
     if json_ or not sys.stdin.isatty():
         raise UsageError(f"--prune would drop {listed}", remedy="give --yes to drop it without being asked")

@@ -16,18 +16,16 @@ from seriatim.cli.commands.apply import apply
 from seriatim.cli.commands.box_identity import IDENTITY, disable, enable, identity_lines, new_id
 from seriatim.cli.commands.grants import grant, grants, revoke
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import on_box, which_box, which_schema
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
+from seriatim.cli.options.option import flag, option
+from seriatim.cli.options.which import looks_at_box, which_box, which_schema
+from seriatim.cli.options.why import exit_if
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, print_row, print_rows, tell
 from seriatim.operations import identity, retention
 from seriatim.operations.box_status import box_status
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
 
-_LOCATION: Table[Dispenser] = Table(
-    "The ticket counter of a location",
-    *json_only("location", "epoch", "next_number", "last_number", "last_sent_epoch", "last_sent", "in_queue"),
-    row=Dispenser,
-)
+_LOCATION: Table[Dispenser] = Table("The ticket counter of a location", row=Dispenser)
 _TABLE: Table[TableSize] = Table(
     "A table of a box",
     Column("name", "table", meaning="its name"),
@@ -39,27 +37,14 @@ _TABLE: Table[TableSize] = Table(
     row=TableSize,
     nothing=None,
 )
-PURGEABLE: Table[Purgeable] = Table(
-    "Rows that a purge would delete",
-    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults", "events"),
-    row=Purgeable,
-)
-PURGED: Table[Purged] = Table(
-    "Rows that a purge has deleted",
-    *json_only(
-        "messages", "message_bytes", "history", "days", "message_ids", "requests", "region_numbers", "tickets", "places"
-    ),
-    *json_only("waiters", "arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
-    row=Purged,
-)
+PURGEABLE: Table[Purgeable] = Table("Rows that a purge would delete", row=Purgeable)
+PURGED: Table[Purged] = Table("Rows that a purge has deleted", row=Purged)
 STATUS: Table[BoxStatus] = Table(
     "The status of a box",
-    *json_only("place", schema="the schema of the box"),
+    *json_only(schema="the schema of the box"),
     Column("identity", None, rows=IDENTITY, kind="BoxIdentity | None", meaning="who the box is, and where it lives"),
-    *json_only("version", "postgresql", "size_bytes"),
     Column("locations", None, rows=_LOCATION),
     Column("tables", None, rows=_TABLE),
-    *json_only("since"),
     Column("more_bytes", None, meaning="the growth in bytes since the time `since`"),
     Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
     row=BoxStatus,
@@ -68,20 +53,12 @@ STATUS: Table[BoxStatus] = Table(
 #: Singular and plural.
 _ENTRY = ("entry of the history", "entries of the history")
 
-TICK: Table[Tick] = Table(
-    "A tick", *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"), row=Tick
-)
+TICK: Table[Tick] = Table("A tick", row=Tick)
 
 
 @click.command("tick")
-@click.option(
-    "--now",
-    "at_once",
-    is_flag=True,
-    help="First count from now what waits by a time of the database's clock when that was ahead.",
-)
-@json_option("Print one JSON object.", TICK)
-@on_box
+@flag("--now", "at_once", "First count from now what waits by a time of the database's clock when that was ahead.")
+@looks_at_box(TICK)
 def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
     groups and dialogs, and retry faulted groups.
@@ -96,15 +73,10 @@ def tick(box: MessageBox, *, at_once: bool, json_: bool) -> None:
     print_row(TICK, done, told + later, json_=json_)
     for one in done.failed:
         click.echo(f"failed: {one}", err=True)
-    if done.failed:
-        click.get_current_context().exit(1)
+    exit_if(done.failed)
 
 
-@click.group("box", cls=Commands)
-def box() -> None:
-    """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status and its id."""
-
-
+box = Commands("box")
 for _command in (apply, disable, enable, grant, grants, new_id, revoke, tick):
     box.add_command(_command)
 
@@ -136,8 +108,7 @@ def _trust() -> None:
 
 
 @box.command("status")
-@json_option("Print one JSON object.", STATUS)
-@on_box
+@looks_at_box(STATUS)
 def _status(box: MessageBox, *, json_: bool) -> None:
     """Show the box's id and where it lives, its version, the rows, bytes and growth of each table, the space that a purge
     would free, and the next number of each location.
@@ -149,8 +120,7 @@ def _status(box: MessageBox, *, json_: bool) -> None:
     click.echo(
         f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {counted(found.size_bytes, 'byte')}"
     )
-    for line in identity_lines(who):
-        click.echo(line)
+    tell(*identity_lines(who))
     for one in found.locations:
         sent = "" if one.last_sent is None else f", sent through {one.last_sent:,} of epoch {one.last_sent_epoch:,}"
         click.echo(
@@ -166,18 +136,15 @@ def _status(box: MessageBox, *, json_: bool) -> None:
 
 
 @box.command("purge")
-@click.option("--queue", help="Only the history and the groups of this queue.")
-@click.option(
+@option("--queue", "Only the history and the groups of this queue.")
+@option(
     "--older-than",
+    "Delete history that is older (such as 7d), in place of the time that each queue keeps it.",
     metavar="PERIOD",
-    help="Delete history that is older (such as 7d), in place of the time that each queue keeps it.",
 )
-@click.option(
-    "--forget-expired", is_flag=True, help="Forget groups that have been idle for their queue's expire_after."
-)
-@click.option("--dry-run", is_flag=True, help="Delete nothing; count what would be deleted.")
-@json_option("Print one JSON object.", PURGED, PURGEABLE)
-@on_box
+@flag("--forget-expired", "Forget groups that have been idle for their queue's expire_after.")
+@flag("--dry-run", "Delete nothing; count what would be deleted.")
+@looks_at_box(PURGED, PURGEABLE)
 def _purge(
     box: MessageBox, *, queue: str | None, older_than: str | None, forget_expired: bool, dry_run: bool, json_: bool
 ) -> None:

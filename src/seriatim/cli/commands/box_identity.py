@@ -7,24 +7,23 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.views.box_identity import BoxIdentity
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, confirmed, says_why
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object
+from seriatim.cli.options.option import flag
+from seriatim.cli.options.which import acts_on_box
+from seriatim.cli.options.why import Why, confirmed
+from seriatim.cli.shown.table import Column, Table, json_only, print_object, tell
 from seriatim.operations import identity
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
-    *json_only("id", "incarnation", "since"),
+    *json_only("since"),
     Column(
         "enabled",
         None,
         kind="bool",
         meaning="whether the box is on the server that it remembers, and nobody has disabled it",
     ),
-    *json_only("why_disabled", "disabled_by", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
     *json_only(system_identifier_here="the same of the server on which the box is now"),
     *json_only(database_oid_here="likewise", timeline_here="likewise", folder_here="likewise"),
     row=BoxIdentity,
@@ -36,20 +35,15 @@ ENABLED: Table[dict[str, object]] = Table(
     Column("identity", None, rows=IDENTITY, kind="BoxIdentity", meaning="the box as it is now"),
 )
 NEW_ID: Table[NewIdentity] = Table(
-    "A new id of a box",
-    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    *json_only("id", "former_id", "messages", "dialogs"),
-    row=NewIdentity,
+    "A new id of a box", Column("dry_run", None, kind="bool", meaning="true: nothing was done"), row=NewIdentity
 )
 _DRY_RUN = "Change nothing; show what would be done."
 
 
 @click.command("disable")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", ENABLED)
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
+@acts_on_box(ENABLED)
 def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Disable a box: until seriatim box enable nothing is delivered in its dialogs, and nothing goes over its links.
 
@@ -65,11 +59,9 @@ def disable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool)
 
 
 @click.command("enable")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", ENABLED)
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
+@acts_on_box(ENABLED)
 def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Enable a box that was disabled, or moved to another server, or whose server was upgraded by pg_upgrade.
 
@@ -88,7 +80,6 @@ def enable(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) 
 
 
 def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_disabled: bool, json_: bool) -> None:
-    """Print the box as it is after `enable` or `disable`."""
     if json_:
         print_object(ENABLED, {"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return
@@ -96,16 +87,13 @@ def _tell_enabled(found: BoxIdentity | None, verb: str, *, dry_run: bool, was_di
         click.echo(f"the box is {verb}d: there is nothing to do")
     elif dry_run:
         click.echo(f"would {verb} {_named(found)}")
-    for line in identity_lines(found):
-        click.echo(line)
+    tell(*identity_lines(found))
 
 
 @click.command("new-id")
-@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", NEW_ID)
+@flag("--dry-run", _DRY_RUN)
+@flag("--yes", "Don't ask for confirmation.")
+@acts_on_box(NEW_ID)
 def new_id(box: MessageBox, *, dry_run: bool, yes: bool, why: Why, json_: bool) -> None:
     """Give a copy of a box an id of its own, and enable it.
 
@@ -138,7 +126,7 @@ def identity_lines(found: BoxIdentity | None) -> list[str]:
         lines.append(f"disabled: {found.why_disabled}")
         if found.disabled_by is None:
             lines.append("moved here, or the server upgraded: seriatim box enable; a copy: seriatim box new-id")
-    return [in_line(line) for line in lines]
+    return lines
 
 
 def _named(found: BoxIdentity | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -10,39 +10,31 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
+from seriatim.cli.options.option import flag
 from seriatim.cli.options.own_name import own_name
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, says_why
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why, exit_if
 from seriatim.cli.shown.progress import shown_portions
-from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
-from seriatim.kernel.groups.verbs import Action
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows, tell
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.bulk_operations import BulkOperation
-from seriatim.operations.groups import GroupView
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 #: So many groups that were left out are told at the end.
 _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
-_no_wait = click.option("--no-wait", is_flag=True, help="Don't work on it; leave it to `seriatim serve` and workers.")
+_no_wait = flag("--no-wait", "Don't work on it; leave it to `seriatim serve` and workers.")
 
-
-@click.group("bulk", cls=Commands)
-def bulk() -> None:
-    """List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it."""
-
-
+bulk = Commands("bulk")
 bulk.add_command(list_command("list", operations.bulk_operations, BULK_OPERATIONS))
 
 
 @bulk.command("show")
 @_number
-@click.option("--groups", "lists", is_flag=True, help="List its groups in place of the operation itself.")
+@flag("--groups", "lists", "List its groups in place of the operation itself.")
 @options_of(operations.bulk_groups)
-@json_option("Print one JSON object; with --groups a JSON list.", BULK_OPERATIONS, BULK_GROUPS)
-@on_box
+@looks_at_box(BULK_OPERATIONS, BULK_GROUPS, told="Print one JSON object; with --groups a JSON list.")
 def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: Any) -> None:
     """Show the bulk operation NUMBER: its progress, and the groups that were left out, each with the reason.
 
@@ -64,7 +56,7 @@ def _show(box: MessageBox, number: int, *, lists: bool, json_: bool, **given: An
 @json_option("Print one JSON object.", BULK_OPERATIONS)
 def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
     """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
-    _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
+    follow_bulk(box, operations.begin(box, number), waits=not no_wait, json_=json_)
 
 
 @bulk.command("follow")
@@ -73,37 +65,20 @@ def _begin(box: MessageBox, number: int, *, no_wait: bool, json_: bool) -> None:
 @json_option("Print one JSON object at the end.", BULK_OPERATIONS)
 def _follow(box: MessageBox, number: int, *, json_: bool) -> None:
     """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
-    _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
+    follow_bulk(box, operations.bulk_operation(box, number), waits=True, json_=json_)
 
 
 @bulk.command("cancel")
 @_number
-@says_why
-@on_box
-@json_option("Print one JSON object.", BULK_OPERATIONS)
+@acts_on_box(BULK_OPERATIONS)
 def _cancel(box: MessageBox, number: int, *, why: Why, json_: bool) -> None:
     """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
     found = operations.cancel(box, number, **why())
     print_row(BULK_OPERATIONS, found, f"cancelled: {_counts(found)}", json_=json_)
 
 
-def act_in_bulk(
-    box: MessageBox,
-    action: Action,
-    views: Sequence[GroupView],
-    chosen_by: Mapping[str, str],
-    who: Mapping[str, str],
-    *,
-    at_once: bool,
-    waits: bool,
-    json_: bool,
-) -> None:
-    """Act on many groups by a bulk operation, and print what came of it."""
-    found = operations.gather(box, action, views, chosen_by=chosen_by, at_once=at_once, **who)
-    _done(box, operations.begin(box, found.bulk_id), waits=waits, json_=json_)
-
-
-def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
+def follow_bulk(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
+    """Work on an operation to its end, or leave it to others; print what came of it."""
     number = found.bulk_id
     if waits:
         try:
@@ -122,8 +97,7 @@ def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) ->
     else:
         click.echo(f"bulk operation {number}: {found.action.replace('_', '-')} {counted(found.groups, 'group')}")
         click.echo(f"see {own_name()} bulk show {number}; `{own_name()} serve` and workers do it", err=True)
-    if waits and (found.refused or found.changed or found.left):
-        click.get_current_context().exit(1)
+    exit_if(waits and (found.refused or found.changed or found.left))
 
 
 def _last(steps: Iterable[BulkOperation]) -> BulkOperation:
@@ -139,7 +113,7 @@ def _tell(box: MessageBox, found: BulkOperation) -> None:
         if found.refused + found.changed > len(left_out):
             click.echo(f"all of them: {own_name()} bulk show {number} --result 'not done'")
     ended = f", cancelled by {found.cancelled_by}: {found.cancelled_because}" if found.cancelled_by is not None else ""
-    click.echo(in_line(f"bulk operation {number}, {action}, by {found.actor}: {found.reason}{ended}"))
+    tell(f"bulk operation {number}, {action}, by {found.actor}: {found.reason}{ended}")
     click.echo(f"{found.state}: {_counts(found)}")
 
 

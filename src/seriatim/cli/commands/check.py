@@ -10,7 +10,9 @@ from pathlib import Path
 import click
 
 from seriatim.box.connection.connections import VARIABLE
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.table import Column, Table, json_only, json_option
 from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
 from seriatim.operations.box_here import is_here
@@ -90,16 +92,13 @@ _AT_LEAST_ONCE = "at least once"
 
 @click.command()
 @click.argument("file_", metavar="[FILE]", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "--port", "port", metavar="PORT",
-    help="Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
+@option(
+    "--port", "port", "Say in which order this port takes messages in, and which policies fit, in place of a file's faults.",
+    metavar="PORT",
 )  # fmt: skip
 @which_box
 @json_option("Print one JSON object instead of lines.", CHECKED, PORT_CHECKED)
-@click.pass_context
-def check(
-    context: click.Context, file_: Path | None, *, port: str | None, dsn: str | None, schema: str, json_: bool
-) -> None:
+def check(file_: Path | None, *, port: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Validate a pipeline file, or a port through which messages come in.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
@@ -114,10 +113,10 @@ def check(
     if port is not None:
         _check_port(port, dsn, schema, json_=json_)
     elif file_ is not None:
-        _check_file(context, file_, json_=json_)
+        _check_file(file_, json_=json_)
 
 
-def _check_file(context: click.Context, file_: Path, *, json_: bool) -> None:
+def _check_file(file_: Path, *, json_: bool) -> None:
     pipeline, found_faults = pipeline_file.examine(file_)
     faults: list[SeriatimError] = [*found_faults]
     if pipeline is not None and not faults and any(one.source.format == BOX for one in pipeline.receive):
@@ -147,8 +146,7 @@ def _check_file(context: click.Context, file_: Path, *, json_: bool) -> None:
             click.echo(f"  changes  {change}")
         for line in _warnings(pipeline):
             click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
-    if faults:
-        context.exit(2)
+    exit_if(faults, 2)
 
 
 def _check_port(text: str, dsn: str | None, schema: str, *, json_: bool) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.which import which_box
 from seriatim.cli.options.worker_options import log_format as log_format_option
 from seriatim.errors import MissingExtra, UsageError
@@ -18,36 +19,30 @@ from seriatim.runtime.processes.log import log_to_stderr
 
 
 @click.command()
-@click.option(
+@option(
     "--listen",
+    "Listen at this address; or unix:PATH, at a Unix socket for a proxy.",
     default="127.0.0.1:8470",
-    show_default=True,
     metavar="HOST:PORT",
-    help="Listen at this address; or unix:PATH, at a Unix socket for a proxy.",
 )
-@click.option(
-    "--prefix", default="", metavar="PATH", help="Path below which a proxy shows the console, such as /seriatim."
-)
-@click.option("--origin", "origins", multiple=True, metavar="URL",
-              help="Address under which browsers see the console, such as https://ops.example.org; may be repeated.")  # fmt: skip
-@click.option("--read-only", is_flag=True, help="Only look: PostgreSQL refuses every change.")
-@click.option("--users", type=click.Path(path_type=Path), metavar="FILE", help="Users with passwords and roles.")
-@click.option(
-    "--add-user", metavar="NAME", help="Write a user into the file of --users, with the roles of --roles, and end."
-)
-@click.option(
-    "--actor-header", metavar="NAME", help="Header in which a proxy names the user, such as X-Forwarded-User."
-)
-@click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS",
-              help="With --actor-header: believe the proxy at this address, or the one that may open the Unix socket "
-              "(unix); may be repeated.")  # fmt: skip
-@click.option(
-    "--no-token", is_flag=True, help="Let in everybody who reaches the console, also without the token in its address."
-)
-@click.option("--roles", metavar="ROLES", help="What users may do who have no line in a users file, or what the new user may do: "
-              "see, see-bodies, mend, discard, switch, separated by commas.")  # fmt: skip
-@click.option("--pipelines", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
-              help="Show the pipeline in this file, too; may be repeated.")  # fmt: skip
+@option("--prefix", "Path below which a proxy shows the console, such as /seriatim.", default="", metavar="PATH")
+@repeated(
+    "--origin", "origins", "Address under which browsers see the console, such as https://ops.example.org.",
+    metavar="URL",
+)  # fmt: skip
+@flag("--read-only", "Only look: PostgreSQL refuses every change.")
+@option("--users", "Users with passwords and roles.", type=click.Path(path_type=Path), metavar="FILE")
+@option("--add-user", "Write a user into the file of --users, with the roles of --roles, and end.", metavar="NAME")
+@option("--actor-header", "Header in which a proxy names the user, such as X-Forwarded-User.", metavar="NAME")
+@repeated("--trusted-proxy", "proxies", "With --actor-header: believe the proxy at this address, or the one that may open the Unix socket "
+              "(unix).", metavar="ADDRESS")  # fmt: skip
+@flag("--no-token", "Let in everybody who reaches the console, also without the token in its address.")
+@option("--roles", "What users may do who have no line in a users file, or what the new user may do: "
+              "see, see-bodies, mend, discard, switch, separated by commas.", metavar="ROLES")  # fmt: skip
+@repeated(
+    "--pipelines", "Show the pipeline in this file, too.",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+)  # fmt: skip
 @log_format_option
 @which_box
 def console(

@@ -8,7 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, confirmed, no_if_refused, says_why
 from seriatim.cli.shown.progress import shown_progress
@@ -38,12 +38,7 @@ _choosing = options_of(operations.dead_letters, without=("limit",))
 #: The options of a command on many dead letters.
 _acts = together(many("dead letters", _choosing, type=int), says_why, on_box, json_option("Print JSON.", _DONE))
 
-
-@click.group("dead-letters", cls=Commands)
-def dead_letters() -> None:
-    """List dead letters, requeue them, or delete them."""
-
-
+dead_letters = Commands("dead-letters")
 dead_letters.add_command(
     list_command("list", operations.dead_letters, DEAD_LETTERS, by=("error", operations.dead_letters_by_error, ERRORS))
 )

@@ -27,6 +27,7 @@ from rich.table import Table as Lines
 from seriatim.box.box import MessageBox
 from seriatim.cli.commands.demo_box import BAD_GROUP, QUEUE, STILL_GROUP, BoxStory, box_story, still_working
 from seriatim.cli.commands.run import SUMMARY
+from seriatim.cli.options.option import option
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.shown.show import REASONS, Display, accounts_table, line_of
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of
@@ -38,9 +39,7 @@ from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
-_BOX: Table[BoxStory] = Table(
-    "A demonstration of the message box", *json_only("published", "handled", "stopped", "error"), row=BoxStory
-)
+_BOX: Table[BoxStory] = Table("A demonstration of the message box", row=BoxStory)
 DEMO = SUMMARY.extended(
     "A demonstration",
     Column("box", None, rows=_BOX, meaning="what came of its message box"),
@@ -80,13 +79,9 @@ route:
 
 
 @click.command()
-@click.option(
-    "--messages", type=click.IntRange(200, 5_000_000), default=20_000, show_default=True, help="Number of messages."
-)
-@click.option(
-    "--seed", type=int, default=7, show_default=True, help="Seed of the generator; the same seed gives the same feed."
-)
-@click.option("--keep", type=click.Path(path_type=Path), help="Work in this new folder and keep its files.")
+@option("--messages", "Number of messages.", type=click.IntRange(200, 5_000_000), default=20_000)
+@option("--seed", "Seed of the generator; the same seed gives the same feed.", type=int, default=7)
+@option("--keep", "Work in this new folder and keep its files.", type=click.Path(path_type=Path))
 @json_option("Print one JSON object instead of the story.", DEMO)
 def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
     """Put a scrambled feed back in order, and mend a handler's failure.
@@ -185,8 +180,6 @@ def _delivered(folder: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A comparison of the feed with the delivered rows."""
-
     #: The number of updates that arrived directly after a higher update of their customer.
     inversions_before: int
     inversions_after: int
@@ -194,7 +187,6 @@ class _Verdict:
 
 
 def _judge(feed: DemoFeed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
-    """Compare the delivered rows with the expected rows."""
     wanted = feed.delivered
     wrong = [
         customer for customer in wanted.keys() | delivered.keys() if wanted.get(customer) != delivered.get(customer)
@@ -246,7 +238,6 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
 
 
 def _serve(console: Console, began: float, box: MessageBox) -> None:
-    """Show the box in the console, until Ctrl-C."""
     # The faces don't import each other: this one starts the other by its name, as it would start a program.
     serving = import_module("seriatim.console.serving")
     with still_working(box), serving.opened(box.dsn, box.schema, reads_only=False) as shown:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
@@ -23,9 +23,6 @@ from seriatim.operations import groups
 from seriatim.operations.tables.groups import GROUP
 from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.worker import Worker
-
-if TYPE_CHECKING:
-    pass
 
 QUEUE = "shipping"
 #: The customer with an order that no handler can take as it is.
@@ -58,7 +55,6 @@ class BoxStory:
 
 
 def box_story(folder: Path, console: Console, then: Callable[[MessageBox], None] | None = None) -> BoxStory:
-    """Tell the story with the embedded PostgreSQL of a folder."""
     console.print("\n[bold]The message box[/], in a PostgreSQL of its own: starting it")
     with _opened(folder) as box:
         published = _publish(box)
@@ -188,7 +184,6 @@ def _tell_shipped(console: Console, shipped: dict[str, list[int]]) -> None:
 
 
 def _tell_stopped(console: Console, box: MessageBox) -> str:
-    """Show the group that stands still; why."""
     stopped = groups.groups(box, QUEUE, state="faulted")
     console.print("\nOnly that customer stands still ([bold]seriatim groups[/] and [bold]group show[/] say so):\n")
     for line in lines_of(GROUP.only(*_SHOWN), stopped):
@@ -201,7 +196,6 @@ def _mend(box: MessageBox) -> None:
 
 
 def _check(before: dict[str, list[int]], after: dict[str, list[int]]) -> None:
-    """See that it came out as it has to."""
     whole = list(range(1, _ORDERS + 1))
     customers = [f"customer-{n + 1}" for n in range(_CUSTOMERS)]
     stopped = {one: whole[: _BAD_NUMBER - 1] if one == BAD_GROUP else whole for one in customers}

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import json_option, print_object, print_row, print_rows, tell
 from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs as dialog_operations
 from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
-
-if TYPE_CHECKING:
-    pass
 
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"
 _STATES = click.Choice([*(one.value for one in DialogState), *(name for name, _ in LABELS.values())])
 
-
-@click.group("dialogs", cls=Commands)
-def dialogs() -> None:
-    """List the dialogs of a message box, show one, end one, or clean up old ones."""
-
-
+dialogs = Commands("dialogs")
 dialogs.add_command(list_command("list", dialog_operations.dialogs, DIALOGS))
 
 
@@ -48,20 +38,14 @@ def _show(box: MessageBox, handle: str, *, json_: bool) -> None:
         return
     for name, value in DIALOGS.object_of(found[0]).items():
         if value is not None:
-            click.echo(in_line(f"{name}: {', '.join(value) if isinstance(value, list) else value}"))
+            tell(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
 
 
 @dialogs.command("end")
 @click.argument("handle")
-@click.option("--error-code", type=click.IntRange(1), default=None, help="End it with an error, with this code.")
-@click.option(
-    "--error-text", default=None, help=f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]"
-)
-@click.option(
-    "--cleanup",
-    is_flag=True,
-    help="End this side only; the other side is not notified, but in another box it gets an Error.",
-)
+@option("--error-code", "End it with an error, with this code.", type=click.IntRange(1))
+@option("--error-text", f"With --error-code: the text that the other side gets.  [default: {_ENDED_BY}]")
+@flag("--cleanup", "End this side only; the other side is not notified, but in another box it gets an Error.")
 @on_box
 @_json
 def end(
@@ -78,11 +62,9 @@ def end(
 
 
 @dialogs.command("cleanup")
-@click.option("--state", type=_STATES, default="error", show_default=True, help="Clean up sides in this state.")
-@click.option(
-    "--older-than", default="7d", show_default=True, metavar="PERIOD", help="Clean up dialogs that began longer ago."
-)
-@click.option("--dry-run", is_flag=True, help="Change nothing; list the sides.")
+@option("--state", "Clean up sides in this state.", type=_STATES, default="error")
+@option("--older-than", "Clean up dialogs that began longer ago.", default="7d", metavar="PERIOD")
+@flag("--dry-run", "Change nothing; list the sides.")
 @on_box
 @_json
 def cleanup(box: MessageBox, *, state: str, older_than: str, dry_run: bool, json_: bool) -> None:

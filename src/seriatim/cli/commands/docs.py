@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 from rich.markdown import Markdown
 
+from seriatim.cli.options.option import option
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import pages
@@ -31,7 +32,7 @@ FOUND: Table[Found] = Table(
 
 @click.command()
 @click.argument("page", required=False)
-@click.option("--search", metavar="WORDS", help="List the places that have all these words.")
+@option("--search", "List the places that have all these words.", metavar="WORDS")
 @json_option("Print a JSON list of the pages, or of the places.", PAGES, FOUND)
 def docs(*, page: str | None, search: str | None, json_: bool) -> None:
     """List the pages of the documents, or print one: `seriatim docs glossary`.

@@ -6,21 +6,22 @@ import json
 from collections.abc import Iterable
 from contextlib import nullcontext
 from textwrap import indent
+from typing import Any
 
 import click
 from rich.console import Console
 
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.cli.options.why import exit_if
+from seriatim.cli.shown.table import Column, Table, json_option
 from seriatim.operations.box_here import is_here
 from seriatim.operations.doctor import Finding, State, advice, examine, is_project
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.plain import in_line
 
-_FINDING: Table[Finding] = Table(
-    "A finding", *json_only("name", "state", "found", "remedy", "page", "queue"), row=Finding
-)
+_FINDING: Table[Finding] = Table("A finding", row=Finding)
 EXAMINED: Table[dict[str, object]] = Table(
     "The findings of the doctor",
     Column("ok", None, kind="bool", meaning="false: something is wrong or needs a hand"),
@@ -34,26 +35,13 @@ _COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
 
 
 @click.command()
-@click.option(
-    "--explain", metavar="FINDING", help="Check nothing; say what a finding means, and which command mends it."
-)
-@click.option("--all", "all_", is_flag=True, help="Also list the checks that are ok.")
-@click.option("--pipelines", is_flag=True, help="Start Spark, too, as a pipeline does. It can take a minute.")
-@click.option("--audit", is_flag=True, help="Check the laws of a large box to the end, however long it takes.")
+@option("--explain", "Check nothing; say what a finding means, and which command mends it.", metavar="FINDING")
+@flag("--all", "all_", "Also list the checks that are ok.")
+@flag("--pipelines", "Start Spark, too, as a pipeline does. It can take a minute.")
+@flag("--audit", "Check the laws of a large box to the end, however long it takes.")
 @which_box
 @json_option("Print one JSON object instead of lines.", EXAMINED)
-@click.pass_context
-def doctor(
-    context: click.Context,
-    *,
-    explain: str | None,
-    all_: bool,
-    pipelines: bool,
-    audit: bool,
-    dsn: str | None,
-    schema: str,
-    json_: bool,
-) -> None:
+def doctor(*, explain: str | None, all_: bool, json_: bool, **given: Any) -> None:
     """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
     transactions.
 
@@ -65,12 +53,12 @@ def doctor(
         _explain(explain)
         return
 
-    findings = _examined(examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit))
+    findings = _examined(examine(**given))
     if not json_:
         _show_all(findings, with_ok=all_)
     wrong = sum(finding.state is State.WRONG for finding in findings)
     odd = [finding.name for finding in findings if finding.state is State.WARNING]
-    nothing_here = not (is_here(dsn) or is_project())
+    nothing_here = not (is_here(given["dsn"]) or is_project())
     if json_:
         click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:
@@ -82,10 +70,8 @@ def doctor(
         click.echo(f"Nothing needs a hand now. Worth a look: {', '.join(odd)}.")
     else:
         click.echo("Nothing needs a hand.")
-    if wrong:
-        context.exit(1)
-    if nothing_here:
-        context.exit(_USAGE)
+    exit_if(wrong)
+    exit_if(nothing_here, _USAGE)
 
 
 def _examined(found: Iterable[Finding]) -> list[Finding]:

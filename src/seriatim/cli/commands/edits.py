@@ -9,30 +9,23 @@ from typing import IO
 import click
 
 from seriatim.box.box import MessageBox
-from seriatim.cli.options.why import Why
+from seriatim.cli.options.why import Why, exit_if
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, columns, json_only, print_object, print_rows
+from seriatim.cli.shown.table import Column, Table, columns, print_object, print_rows, tell
 from seriatim.operations import edits
 from seriatim.operations.edits import NotRetried, Plan, PlannedRetry, Retried
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 
 PLANNED: Table[PlannedRetry] = Table(
     "A message that would be retried",
     *columns("queue", "group"),
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
-    *json_only("was_waiting"),
     row=PlannedRetry,
+    lacks=("edit",),
 )
-RETRIED: Table[Retried] = Table(
-    "A message that was retried",
-    *json_only("queue", "group", "message_id", "changed", "operation_id", "before", "after", "released", "more"),
-    row=Retried,
-)
-NOT_RETRIED: Table[NotRetried] = Table(
-    "A message that was not retried", *json_only("queue", "group", "message_id", "why"), row=NotRetried
-)
+RETRIED: Table[Retried] = Table("A message that was retried", row=Retried)
+NOT_RETRIED: Table[NotRetried] = Table("A message that was not retried", row=NotRetried)
 EDITED: Table[dict[str, object]] = Table(
     "The result of a retry with edits",
     Column("action", None, kind="str", meaning="the action"),
@@ -62,20 +55,18 @@ def retry_file(box: MessageBox, file: IO[bytes], queue: str | None, why: Why, *,
     if json_:
         print_object(EDITED, {"action": "retry", "dry_run": False, "messages": done})
     else:
-        for one in done:
-            click.echo(in_line(_line(one)))
+        tell(*map(_line, done))
         retried = [one for one in done if isinstance(one, edits.Retried)]
         click.echo(f"{len(retried):,} of {counted(len(done), 'message')}: retry{_counts(retried)}")
     _no_if_left(done, len(read) - len(mine))
 
 
 def _tell_faults(plan: Plan) -> None:
-    for fault in plan.faults[:_MOST_FAULTS]:
-        click.echo(in_line(f"error: {fault}"), err=True)
+    tell(*(f"error: {fault}" for fault in plan.faults[:_MOST_FAULTS]), err=True)
     if len(plan.faults) > _MOST_FAULTS:
         click.echo(f"… and {len(plan.faults) - _MOST_FAULTS:,} more", err=True)
     click.echo(f"{counted(len(plan.faults), 'line')} can't be applied, so nothing was done", err=True)
-    click.get_current_context().exit(2)
+    exit_if(plan.faults, 2)
 
 
 def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
@@ -87,7 +78,7 @@ def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
         if goes:
             print_rows(PLANNED, goes)
         for one in left:
-            click.echo(in_line(_line(one)))  # type: ignore[arg-type]  # a plan without faults
+            tell(_line(one))  # type: ignore[arg-type]  # a plan without faults
         click.echo(f"retry would be done to {counted(len(goes), 'message')}{_counts(goes)}")
     _no_if_left(left, others)
 
@@ -112,5 +103,4 @@ def _no_if_left(messages: Sequence[object], others: int) -> None:
     """Exit with 1 if a message isn't retried; the results have been printed before."""
     if others:
         click.echo(f"left out: {counted(others, 'message')} of other queues", err=True)
-    if any(isinstance(one, NotRetried) for one in messages):
-        click.get_current_context().exit(1)
+    exit_if(any(isinstance(one, NotRetried) for one in messages))

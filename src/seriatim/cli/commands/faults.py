@@ -8,8 +8,8 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.listing import counting, is_filtered, options_of
-from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import as_json, json_option, print_rows
+from seriatim.cli.options.which import looks_at_box
+from seriatim.cli.shown.table import as_json, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import faults as operations
 from seriatim.operations.faults import FaultView
@@ -22,8 +22,7 @@ from seriatim.pipeline.text.plain import in_line, in_lines
 @click.argument("fault_id", metavar="[ID]", type=int, required=False)
 @options_of(operations.faults)
 @counting("error", operations.faults_by_error)
-@json_option("Print a JSON list; with ID, one object.", FAULTS, ERRORS)
-@on_box
+@looks_at_box(FAULTS, ERRORS, told="Print a JSON list; with ID, one object.")
 def faults(box: MessageBox, fault_id: int | None, *, by: str | None, json_: bool, **given: Any) -> None:
     """List the faults of handlers, newest first; with ID, show that fault and its traceback."""
     if fault_id is not None:

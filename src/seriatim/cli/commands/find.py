@@ -10,8 +10,9 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.views.find import SearchResult
 from seriatim.cli.options.listing import options_of
-from seriatim.cli.options.which import on_box
-from seriatim.cli.shown.table import Table, json_option, lines_of, print_object
+from seriatim.cli.options.which import looks_at_box
+from seriatim.cli.options.why import exit_if
+from seriatim.cli.shown.table import Table, lines_of, print_object, tell
 from seriatim.operations import find as operations
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES, SIMILAR
@@ -19,16 +20,13 @@ from seriatim.operations.tables.groups import GROUPS
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()
 @click.argument("text")
 @options_of(operations.find)
-@json_option("Print one JSON object.", FOUND)
-@on_box
-@click.pass_context
-def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
+@looks_at_box(FOUND)
+def find(box: MessageBox, text: str, *, json_: bool, **given: Any) -> None:
     """Find TEXT: a message id, a group's key, or the value of any property.
 
     Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the
@@ -39,8 +37,7 @@ def find(context: click.Context, /, box: MessageBox, text: str, *, json_: bool, 
         print_object(FOUND, found)
     else:
         _tell(found, given["limit"])
-    if not found.is_anything and not found.similar:
-        context.exit(1)
+    exit_if(not found.is_anything and not found.similar)
 
 
 def _tell(found: SearchResult, limit: int) -> None:
@@ -58,10 +55,8 @@ def _tell(found: SearchResult, limit: int) -> None:
         click.echo(
             f"stopped at {counted(limit, 'message')}, there may be more: --limit N finds more, --since fewer", err=True
         )
-    for group in found.groups[:1]:
-        click.echo(in_line(f"more: {command('group', 'show', of=group.group, queue=group.queue)}"))
-    for message in found.messages[:1]:
-        click.echo(in_line(f"more: {command('trace', of=message.message_id)}"))
+    tell(*(f"more: {command('group', 'show', of=group.group, queue=group.queue)}" for group in found.groups[:1]))
+    tell(*(f"more: {command('trace', of=message.message_id)}" for message in found.messages[:1]))
     if not found.messages:
         _tell_gone(found)
     if found.similar is not None:
@@ -84,9 +79,9 @@ def _tell_kept(found: SearchResult) -> None:
     nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
     faults = [name for name, keep in found.keeps.items() if keep == "faults"]
     if nothing:
-        click.echo(in_line(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)"))
+        tell(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)")
     if faults:
-        click.echo(in_line(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)"))
+        tell(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)")
 
 
 def _listed(names: list[str]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.grant import Grant
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, repeated, together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import grants as operations
@@ -34,7 +34,7 @@ GRANTS: Table[Grant] = Table(
 
 
 def _many(option: str, help_: str, metavar: str = "QUEUE") -> Callable[..., Any]:
-    return click.option(*option.split(), multiple=True, metavar=metavar, help=f"{help_}; may be repeated.")
+    return repeated(*option.split(), f"{help_}.", metavar=metavar)
 
 
 #: The options that name rights.
@@ -45,9 +45,7 @@ _rights = together(
     _many("--see", "Look at this queue, without bodies"),
     _many("--see-bodies", "Look at this queue, with the bodies of its messages"),
     _many("--operate", "Mend the groups of this queue: retry, skip, suspend and so on"),
-    click.option(
-        "--route", is_flag=True, help="Route, and thereby read, the messages that others publish through SQL."
-    ),
+    flag("--route", "Route, and thereby read, the messages that others publish through SQL."),
     _many("--type types", "Subscribe to messages of this type", "TYPE"),
     _many("--dispense", "Dispense tickets of this location", "LOCATION"),
     _many("--send", "Send in dialogs to this service of another box", "SERVICE"),
@@ -57,10 +55,10 @@ _rights = together(
 @click.command("grant")
 @click.argument("role")
 @_rights
-@click.option(
+@option(
     "--id-space",
+    "The space in which its message ids are unique (default: the role's name; \"\": the owner's space).",
     metavar="NAME",
-    help="The space in which its message ids are unique (default: the role's name; \"\": the owner's space).",
 )
 @on_box
 def grant(box: MessageBox, *, role: str, **rights: Any) -> None:

@@ -8,10 +8,16 @@ import click
 
 from seriatim.cli.commands.acting import GroupCommand, acts, its_queue
 from seriatim.cli.commands.edits import EDITED, retry_file
-from seriatim.cli.commands.pipeline_groups import list_groups_of_pipeline, show_group_of_pipeline, which_pipeline
-from seriatim.cli.commands.standing import tell
+from seriatim.cli.commands.pipeline_groups import (
+    list_groups_of_pipeline,
+    not_with_dsn,
+    show_group_of_pipeline,
+    which_pipeline,
+)
+from seriatim.cli.commands.standing import tell_standing
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import counting, options_of
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.shown.table import json_option, print_object, print_rows
 from seriatim.errors import UsageError
@@ -26,7 +32,7 @@ from seriatim.pipeline.text.counted import counted
 
 @click.command("groups")
 @options_of(operations.groups)
-@click.option("--all", "all_", is_flag=True, help="List all groups, those that stand still first.")
+@flag("--all", "all_", "List all groups, those that stand still first.")
 @counting("error", operations.groups_by_error)
 @which_pipeline
 @which_box
@@ -46,7 +52,9 @@ def groups(
     if pipeline is not None:
         if by is not None:
             raise UsageError("--by can't be combined with --pipeline", remedy="no handler of it fails: leave --by out")
-        list_groups_of_pipeline(pipeline, chosen, state, all_=all_, limit=limit, dsn=dsn, json_=json_)
+        not_with_dsn(dsn)
+        chosen |= {"state": state or None, "waits": not (all_ or state), "limit": limit}
+        list_groups_of_pipeline(pipeline, chosen, json_=json_)
         return
     with opened(dsn, schema) as box:
         if by is not None:
@@ -69,9 +77,10 @@ def groups(
         )
 
 
-@click.group("group", cls=Commands)
-def group() -> None:
-    """Show one group of a message box or a pipeline and mend it; mend several by their keys, or with --all many at once."""
+group = Commands(
+    "group",
+    help="Show one group of a message box or a pipeline and mend it; mend several by their keys, or with --all many at once.",
+)
 
 
 @group.command("show")
@@ -93,7 +102,7 @@ def show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | Non
     if json_:
         print_object(STANDING, found)
     else:
-        tell(found)
+        tell_standing(found)
 
 
 @acts(group, Action.SUSPEND)
@@ -111,10 +120,10 @@ def resume(command: GroupCommand) -> None:
 @acts(
     group,
     Action.RETRY,
-    click.option(
+    option(
         "--edits",
+        "Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
         type=click.File("rb"),
-        help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     ),
     dry_run="With --all or --edits: change nothing; list what would be done.",
     tables=[EDITED],

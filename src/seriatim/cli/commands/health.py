@@ -7,26 +7,21 @@ import json
 import click
 
 from seriatim.cli.commands.doctor import EXAMINED
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import json_option
+from seriatim.cli.options.why import exit_if
+from seriatim.cli.shown.table import json_option, tell
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.operations.doctor import State
 from seriatim.operations.health import box_health, process_health
-from seriatim.pipeline.text.plain import in_line
 
 
 @click.command()
 @click.argument("address", required=False)
-@click.option(
-    "--patience", default="60s", show_default=True,
-    help="Time for which messages may be ready though nobody works on their queue.",
-)  # fmt: skip
+@option("--patience", "Time for which messages may be ready though nobody works on their queue.", default="60s")
 @which_box
 @json_option("Print one JSON object.", EXAMINED)
-@click.pass_context
-def health(
-    context: click.Context, *, address: str | None, patience: str, dsn: str | None, schema: str, json_: bool
-) -> None:
+def health(*, address: str | None, patience: str, dsn: str | None, schema: str, json_: bool) -> None:
     """Say whether a process is ready, or a box well: for containers and monitors.
 
     With the ADDRESS that a process got by --metrics: whether it is ready, that is, it has looked for work lately, and its
@@ -47,5 +42,5 @@ def health(
     else:
         for one in found:
             remedy = f" ({one.remedy})" if one.remedy and one.state is not State.OK else ""
-            click.echo(in_line(f"{one.name}: {one.found}{remedy}"))
-    context.exit(0 if is_well else 1)
+            tell(f"{one.name}: {one.found}{remedy}")
+    exit_if(not is_well)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from seriatim.cli.options.option import flag
 from seriatim.errors import UsageError
 from seriatim.extras import installation, is_chosen
 
@@ -22,9 +23,7 @@ _RENAMED = {"gitignore": ".gitignore"}
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--force", is_flag=True, help="Write into a folder that isn't empty; files of the same names are replaced."
-)
+@flag("--force", "Write into a folder that isn't empty; files of the same names are replaced.")
 def init(folder: Path, *, force: bool) -> None:
     """Write a project that runs into DIR: a queue with a handler, a pipeline with sample data, tests.
 

@@ -10,23 +10,17 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import together
 from seriatim.cli.options.which import on_box
 from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.table import as_json, json_option, print_object, print_row
+from seriatim.cli.shown.table import as_json, json_option, print_object, print_row, tell
 from seriatim.operations import instances as operations
 from seriatim.operations.instances import InstanceView
 from seriatim.operations.tables.instances import INSTANCES
-from seriatim.pipeline.text.plain import in_line
 
 _json = json_option("Print JSON.", INSTANCES)
 
-
-@click.group("instances", cls=Commands)
-def instances() -> None:
-    """List and show the instances of a message box; suspend, resume or terminate one."""
-
-
+instances = Commands("instances")
 instances.add_command(list_command("list", operations.instances, INSTANCES))
 
 
@@ -78,10 +72,9 @@ def terminate(box: MessageBox, instance_id: int, **by: str) -> InstanceView:
 
 def _tell(found: InstanceView) -> None:
     click.echo(f"instance {found.instance_id}: {found.status}, waiting messages: {found.waiting:,}")
-    click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))
+    tell(f"  queue: {found.queue}, group {found.group}")
     click.echo(f"  subscription: {found.subscription}, starts {found.starts}")
-    for name, values in found.correlations.items():
-        click.echo(in_line(f"  {name}: {', '.join(values)}"))
+    tell(*(f"  {name}: {', '.join(values)}" for name, values in found.correlations.items()))
     click.echo(
         f"  started: {found.started_at.isoformat()}, changed {found.changed_at.isoformat()}, version {found.version}"
     )

@@ -13,26 +13,14 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, option, together
 from seriatim.cli.options.why import Why, confirmed, says_why
 from seriatim.cli.shown.progress import shown_share
-from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows
+from seriatim.cli.shown.table import as_json, json_option, print_row, print_rows, tell
 from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.regions.claims import Action
-from seriatim.operations.tables.journal import (
-    ACTION,
-    DELIVERED,
-    ENTRIES,
-    FORGOTTEN,
-    LOGGED,
-    PIPELINES,
-    RECOVERY,
-    REGIONS,
-    RESUBMITTED,
-    SESSIONS,
-)
+from seriatim.operations.tables import journal as tables
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import ActionResult
 from seriatim.regions.journal.pipelines import DeliveredFilter
@@ -49,13 +37,8 @@ _PATIENCE_S = 60.0
 
 def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a journal: ``dsn`` and ``schema``."""
-    dsn = click.option(
-        "--dsn",
-        envvar="SERIATIM_JOURNAL",
-        default=None,
-        help="The database of the journal (default: $SERIATIM_JOURNAL).",
-    )
-    schema = click.option("--schema", default="seriatim_journal", show_default=True, help="Schema of the journal.")
+    dsn = option("--dsn", "The database of the journal (default: $SERIATIM_JOURNAL).", envvar="SERIATIM_JOURNAL")
+    schema = option("--schema", "Schema of the journal.", default="seriatim_journal")
     return dsn(schema(command))
 
 
@@ -79,9 +62,8 @@ def _on_journal(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A session, and the options that tell it from others of that key."""
-    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
-    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
+    queue = option("--queue", "Its queue, if several have a session with this key.")
+    name = option("--name", "The name of its regions, if several have such a session.")
     return click.argument("session")(queue(name(command)))
 
 
@@ -95,68 +77,59 @@ def _found(of: Journal, session: str, queue: str | None, name: str | None) -> Se
     return found[0]
 
 
-@click.group("journal", cls=Commands)
-def journal() -> None:
-    """See the journal of two regions, and mend its sessions."""
-
-
-journal.add_command(list_command("list", Journal.sessions, SESSIONS, on=_on_journal))
-journal.add_command(list_command("log", Journal.log, LOGGED, on=_on_journal))
+journal = Commands("journal")
+journal.add_command(list_command("list", Journal.sessions, tables.SESSIONS, on=_on_journal))
+journal.add_command(list_command("log", Journal.log, tables.LOGGED, on=_on_journal))
 
 
 @journal.command("show")
 @_which_session
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
-)
+@option("--limit", "Show at most this many numbers.", type=click.IntRange(1, 100_000), default=20)
 @_on_journal
-@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
+@json_option("Print one JSON object.", tables.SESSIONS, tables.ENTRIES, tables.LOGGED)
 def _show(of: Journal, session: str, *, queue: str | None, name: str | None, limit: int, json_: bool) -> None:
     """Show a session, its newest numbers, and what operators did with it."""
     found = _found(of, session, queue, name)
     numbers = of.entries(found.name, found.queue, session, limit=limit)
     logged = of.log(name=found.name, queue=found.queue, session=session)
     if json_:
-        told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
-        click.echo(as_json(SESSIONS.object_of(found) | told))
+        told = {"numbers": tables.ENTRIES.objects_of(numbers), "log": tables.LOGGED.objects_of(logged)}
+        click.echo(as_json(tables.SESSIONS.object_of(found) | told))
         return
-    print_rows(SESSIONS, [found])
-    for one in found.commands:
-        click.echo(in_line(f"helps: {one}"))
+    print_rows(tables.SESSIONS, [found])
+    tell(*(f"helps: {one}" for one in found.commands))
     click.echo()
-    print_rows(ENTRIES, numbers)
+    print_rows(tables.ENTRIES, numbers)
     if logged:
         click.echo()
-        print_rows(LOGGED, logged)
+        print_rows(tables.LOGGED, logged)
 
 
 @journal.command("regions")
 @click.argument("name")
 @_on_journal
-@json_option("Print a JSON list.", REGIONS)
+@json_option("Print a JSON list.", tables.REGIONS)
 def _regions(of: Journal, name: str, *, json_: bool) -> None:
     """List what the regions of NAME have reported, on which forgetting waits."""
-    found = of.regions(name)
-    print_rows(REGIONS, found, json_=json_)
+    print_rows(tables.REGIONS, of.regions(name), json_=json_)
 
 
 @journal.command("pipelines")
 @_on_journal
-@json_option("Print a JSON list.", PIPELINES)
+@json_option("Print a JSON list.", tables.PIPELINES)
 def _pipelines(of: Journal, *, json_: bool) -> None:
     """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
-    found = of.pipelines.known()
-    print_rows(PIPELINES, found, json_=json_)
+    print_rows(tables.PIPELINES, of.pipelines.known(), json_=json_)
 
 
 @journal.command("delivered")
 @click.argument("pipeline")
 @options_of(DeliveredFilter)
-@json_option("Print a JSON list.", DELIVERED)
+@json_option("Print a JSON list.", tables.DELIVERED)
 @_on_journal
 def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None:
     """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
-    print_rows(DELIVERED, of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
+    print_rows(tables.DELIVERED, of.pipelines.delivered(pipeline, **given), json_=json_, limit=given["limit"])
 
 
 @journal.command("forget-delivered")
@@ -165,14 +138,16 @@ def _delivered(of: Journal, pipeline: str, *, json_: bool, **given: Any) -> None
 @click.argument("group")
 @says_why
 @_on_journal
-@json_option("Print one JSON object.", DELIVERED)
+@json_option("Print one JSON object.", tables.DELIVERED)
 def _forget_delivered(of: Journal, pipeline: str, destination: str, group: str, *, why: Why, json_: bool) -> None:
     """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
 
     For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
     """
     done = of.pipelines.forget_delivered(pipeline, destination, group, **why())
-    print_row(DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_)
+    print_row(
+        tables.DELIVERED, done, f"{group}: it was delivered through {done.through}; that is forgotten", json_=json_
+    )
 
 
 def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) -> click.Command:
@@ -182,9 +157,9 @@ def _acts(function: Callable[[Callable[[Action], ActionResult]], ActionResult]) 
     def run(of: Journal, session: str, *, queue: str | None, name: str | None, why: Why, json_: bool) -> None:
         found = _found(of, session, queue, name)
         done = function(lambda action: _act(of, found, action, why()))
-        print_row(ACTION, done, _line(done), json_=json_)
+        print_row(tables.ACTION, done, _line(done), json_=json_)
 
-    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", ACTION))
+    options = together(_which_session, says_why, _on_journal, json_option("Print one JSON object.", tables.ACTION))
     return journal.command(function.__name__)(options(run))
 
 
@@ -218,22 +193,16 @@ def _line(done: ActionResult) -> str:
 
 @journal.command("skip")
 @click.argument("session", required=False)
-@click.option(
-    "--queue", default=None, help="Its queue, if several have a session with this key; with --all: of this queue."
-)
-@click.option("--name", default=None, help="The name of its regions, likewise.")
-@click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped.")
-@click.option("--missing", is_flag=True, help="Skip all numbers that no region has, as far as they have told.")
-@click.option(
-    "--all", "all_", is_flag=True, help="Skip the missing numbers of all sessions that wait for such numbers."
-)
-@click.option(
-    "--dry-run", is_flag=True, help="With --all: change nothing; list the sessions with their missing numbers."
-)
-@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@option("--queue", "Its queue, if several have a session with this key; with --all: of this queue.")
+@option("--name", "The name of its regions, likewise.")
+@option("--through", "The last number that is skipped.", type=int, metavar="NUMBER")
+@flag("--missing", "Skip all numbers that no region has, as far as they have told.")
+@flag("--all", "all_", "Skip the missing numbers of all sessions that wait for such numbers.")
+@flag("--dry-run", "With --all: change nothing; list the sessions with their missing numbers.")
+@flag("--yes", "With --all: don't ask for confirmation.")
 @says_why
 @_on_journal
-@json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
+@json_option("Print one JSON object; with --all a list.", tables.ACTION, tables.SESSIONS)
 def _skip(
     of: Journal, session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
     dry_run: bool, yes: bool, why: Why, json_: bool,
@@ -253,28 +222,26 @@ def _skip(
         _skip_all(of, {"name": name, "queue": queue}, why, dry_run=dry_run, yes=yes, json_=json_)
         return
     done = _act(of, _found(of, session, queue, name), Action.SKIP, why(), through=through, missing=missing)
-    print_row(ACTION, done, _line(done), json_=json_)
+    print_row(tables.ACTION, done, _line(done), json_=json_)
 
 
 def _skip_all(of: Journal, chosen: dict[str, Any], why: Why, *, dry_run: bool, yes: bool, json_: bool) -> None:
-    """Skip the missing numbers of all sessions that wait for such numbers."""
     found = [
         one
         for one in of.sessions(**chosen, stands=True, limit=_ALL)
         if one.hole_through is not None and one.state != "suspended" and one.commands
     ]
     if dry_run:
-        print_rows(SESSIONS, found, json_=json_, limit=_ALL)
+        print_rows(tables.SESSIONS, found, json_=json_, limit=_ALL)
         return
     if found:
         confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
     who = why() if found else {}
     done = [_act(of, one, Action.SKIP, who, missing=True) for one in found]
     if json_:
-        print_rows(ACTION, done, json_=True, limit=_ALL)
+        print_rows(tables.ACTION, done, json_=True, limit=_ALL)
         return
-    for one in done:
-        click.echo(in_line(_line(one)))
+    tell(*map(_line, done))
     click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
 
 
@@ -285,12 +252,10 @@ def _act(of: Journal, one: SessionView, action: Action, who: Mapping[str, str], 
 @journal.command("resubmit")
 @click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("message_id", metavar="ID")
-@click.option("--queue", default=None, help="Its queue, if several have this dead letter.")
-@click.option(
-    "--number", type=int, default=None, help="The number that it gets (default: the next one of its session)."
-)
+@option("--queue", "Its queue, if several have this dead letter.")
+@option("--number", "The number that it gets (default: the next one of its session).", type=int)
 @says_why
-@json_option("Print one JSON object.", RESUBMITTED)
+@json_option("Print one JSON object.", tables.RESUBMITTED)
 def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | None, why: Why, json_: bool) -> None:
     """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
 
@@ -299,31 +264,30 @@ def _resubmit(file_: Path, message_id: str, *, queue: str | None, number: int | 
     with Regions.from_file(file_) as regions:
         done = regions.resubmit(message_id, queue=queue, number=number, **why())
     text = f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"
-    print_row(RESUBMITTED, done, text, json_=json_)
+    print_row(tables.RESUBMITTED, done, text, json_=json_)
     if done.left is not None and not json_:
-        click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
+        tell(f"the dead letter may be left there: {done.left}; run this once more", err=True)
 
 
 @journal.command("recover")
 @click.argument("name", required=False)
-@click.option(
-    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None, metavar="FILE",
-    help="Ask the boxes of the regions that this file declares; it names the journal, too.",
+@option(
+    "--regions", "regions_file", "Ask the boxes of the regions that this file declares; it names the journal, too.",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
 )  # fmt: skip
-@click.option(
-    "--without", "without", type=click.Choice(["a", "b"]), multiple=True,
-    help="With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+@option(
+    "--without", "without", "With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+    type=click.Choice(["a", "b"]), multiple=True,
 )  # fmt: skip
-@click.option(
+@option(
     "--known",
+    'What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    default=None,
-    help='What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
 )
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@flag("--yes", "Don't ask for confirmation.")
 @says_why
 @_which_journal
-@json_option("Print one JSON object.", RECOVERY)
+@json_option("Print one JSON object.", tables.RECOVERY)
 def _recover(
     name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, why: Why,
     dsn: str | None, schema: str, json_: bool,
@@ -349,7 +313,7 @@ def _recover(
         with _opened(dsn, schema) as of:
             confirmed(question, yes=yes)
             done = of.recover(name, told, **why())
-    print_row(RECOVERY, done, json_=json_)
+    print_row(tables.RECOVERY, done, json_=json_)
     for one in () if json_ else without:
         click.echo(
             f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
@@ -360,9 +324,9 @@ def _recover(
 def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
     """The regions of a file, with patience for many sessions."""
     source = click.get_current_context().get_parameter_source
-    for option in ("dsn", "schema"):
-        if source(option) is click.core.ParameterSource.COMMANDLINE:
-            raise UsageError(f"--{option} and --regions can't be combined", remedy="the file names the journal")
+    for given in ("dsn", "schema"):
+        if source(given) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{given} and --regions can't be combined", remedy="the file names the journal")
     arguments = dict(load(file).arguments)
     arguments["patience"] = max(arguments.get("patience", 0), _PATIENCE_S)
     with Regions(**arguments) as found:
@@ -377,21 +341,18 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
 
 @journal.command("purge")
 @click.argument("name")
-@click.option(
-    "--forget-after", default="30d", show_default=True, help="For how long a session was unused, and a number was over."
-)
-@click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
+@option("--forget-after", "For how long a session was unused, and a number was over.", default="30d")
+@option("--without", "Don't wait for the reports of a region that is gone.", metavar="REGION")
 @says_why
 @_on_journal
-@json_option("Print one JSON object.", FORGOTTEN)
+@json_option("Print one JSON object.", tables.FORGOTTEN)
 def _purge(of: Journal, name: str, *, forget_after: str, without: str | None, why: Why, json_: bool) -> None:
     """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
 
     With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
     """
     who = {} if without is None else why()
-    done = of.purge(name, forget_after, without=without, **who)
-    print_row(FORGOTTEN, done, json_=json_)
+    print_row(tables.FORGOTTEN, of.purge(name, forget_after, without=without, **who), json_=json_)
 
 
 def _known(path: Path) -> dict[str, dict[str, int]]:

@@ -9,8 +9,9 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, confirmed, says_why
+from seriatim.cli.options.option import flag, option, repeated
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why, confirmed, exit_if
 from seriatim.cli.shown.table import Column, Table, json_option, print_row, print_rows
 from seriatim.operations import links
 from seriatim.operations.tables.links import EXCHANGES, LINKS
@@ -23,36 +24,23 @@ REMOVED: Table[dict[str, object]] = Table(
 )
 _QUEUES = "A queue of this box into which the other one may send; may be repeated."
 
-
-@click.group("link", cls=Commands)
-def link() -> None:
-    """Pair message boxes, so that queues of one can be published to in the other."""
+link = Commands("link")
 
 
 @link.command("add")
 @click.argument("name")
-@click.option(
-    "--to",
-    "there",
-    metavar="DSN",
-    help="The PostgreSQL of the other box, without a secret: ${NAME}, file: or service=.",
+@option(
+    "--to", "there", "The PostgreSQL of the other box, without a secret: ${NAME}, file: or service=.", metavar="DSN"
 )
-@click.option("--url", metavar="URL", help="Where the other box listens: https://host:port; in place of --to.")
-@click.option("--certificate", metavar="FILE", help="The certificate of this box, PEM; with --url.")
-@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --url.")
-@click.option("--authority", metavar="FILE", help="Who signs the certificate of the other side, PEM; with --url.")
-@click.option(
-    "--box", "other", default=None, metavar="ID", help="The id of the other box (default: the one that answers)."
-)
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
-@click.option("--schema-there", default="seriatim", show_default=True, help="The schema of the box there.")
-@click.option(
-    "--keep-sent",
-    default="0s",
-    show_default=True,
-    help="How long acknowledged messages are kept, to be sent again after a restore there.",
-)
-@click.option("--insecure", is_flag=True, help="Connect to another host without a proof of which one answers.")
+@option("--url", "Where the other box listens: https://host:port; in place of --to.", metavar="URL")
+@option("--certificate", "The certificate of this box, PEM; with --url.", metavar="FILE")
+@option("--key", "Its private key, PEM, readable only for its owner; with --url.", metavar="FILE")
+@option("--authority", "Who signs the certificate of the other side, PEM; with --url.", metavar="FILE")
+@option("--box", "other", "The id of the other box (default: the one that answers).", metavar="ID")
+@option("--queue", "queues", _QUEUES, multiple=True, metavar="QUEUE")
+@option("--schema-there", "The schema of the box there.", default="seriatim")
+@option("--keep-sent", "How long acknowledged messages are kept, to be sent again after a restore there.", default="0s")
+@flag("--insecure", "Connect to another host without a proof of which one answers.")
 @on_box
 @json_option("Print one JSON object.", LINKS)
 def add(
@@ -63,29 +51,19 @@ def add(
     There, the role of the DSN or the certificate has to be accepted before: seriatim link accept.
     """
     given |= {one: _absolute(given[one]) for one in ("certificate", "key", "authority")}
-    found = links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given))
-    print_row(LINKS, found, json_=json_)
+    print_row(LINKS, links.add(box, Link(name, dsn=there, box=other, schema=schema_there, **given)), json_=json_)
 
 
 @link.command("accept")
 @click.argument("name")
-@click.option("--role", help="The role of PostgreSQL by which the other box logs in.")
-@click.option("--certificate", metavar="FILE", help="The certificate by which the other box calls over HTTPS, PEM.")
-@click.option(
-    "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box status."
-)
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
-@click.option(
-    "--service", "services", multiple=True, metavar="SERVICE",
-    help="A service of the other box, as which it may speak in dialogs; may be repeated.",
-)  # fmt: skip
-@click.option(
-    "--trace", is_flag=True, help="It may also ask what became of its messages here (default: it may not any more)."
-)
-@click.option("--replace", is_flag=True, help="The box has another role or key until now.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", LINKS)
+@option("--role", "The role of PostgreSQL by which the other box logs in.")
+@option("--certificate", "The certificate by which the other box calls over HTTPS, PEM.", metavar="FILE")
+@option("--box", "other", "The id of the other box; there: seriatim box status.", required=True, metavar="ID")
+@option("--queue", "queues", _QUEUES, multiple=True, metavar="QUEUE")
+@repeated("--service", "services", "A service of the other box, as which it may speak in dialogs.", metavar="SERVICE")
+@flag("--trace", "It may also ask what became of its messages here (default: it may not any more).")
+@flag("--replace", "The box has another role or key until now.")
+@acts_on_box(LINKS)
 def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -> None:
     """Let a role, or the key of a certificate, speak as another box, into the queues and as the services that are named.
 
@@ -96,34 +74,28 @@ def accept(box: MessageBox, name: str, *, why: Why, json_: bool, **given: Any) -
 
 @link.command("status")
 @click.argument("name", required=False)
-@json_option("Print a JSON list.", LINKS)
-@on_box
+@looks_at_box(LINKS, told="Print a JSON list.")
 def _status(box: MessageBox, name: str | None, *, json_: bool) -> None:
     """List links: the box at the other end, what waits, and why."""
-    found = links.status(box, name)
-    print_rows(LINKS, found, json_=json_)
+    print_rows(LINKS, links.status(box, name), json_=json_)
 
 
 @link.command("transmit")
 @click.argument("name", required=False)
-@click.option("--at-once", is_flag=True, help="Also send what is to be tried again later.")
-@json_option("Print a JSON list.", EXCHANGES)
-@on_box
+@flag("--at-once", "Also send what is to be tried again later.")
+@looks_at_box(EXCHANGES, told="Print a JSON list.")
 def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) -> None:
     """Exchange messages once over the links whose address this box has; seriatim serve does it again and again."""
     exchanges = links.transmit(box, name, at_once=at_once)
     print_rows(EXCHANGES, exchanges, json_=json_)
-    if any(one.error is not None for one in exchanges):
-        click.get_current_context().exit(1)
+    exit_if(any(one.error is not None for one in exchanges))
 
 
 @link.command("remove")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Also if messages are on their way; they are gone.")
-@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print one JSON object.", REMOVED)
+@flag("--force", "Also if messages are on their way; they are gone.")
+@flag("--yes", "Don't ask for confirmation.")
+@acts_on_box(REMOVED)
 def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:
     """Forget a link with its streams. Queues that lead over it have to be dropped before."""
     links.status(box, name)

@@ -16,11 +16,11 @@ from seriatim.cli.commands.edits import EDITED, retry_file
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command, options_of
 from seriatim.cli.options.many import Many, many
-from seriatim.cli.options.together import together
-from seriatim.cli.options.which import in_id_space, on_box, opened, which_box
-from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused, says_why
+from seriatim.cli.options.option import flag, option, together
+from seriatim.cli.options.which import acts_on_box, in_id_space, on_box, opened, which_box
+from seriatim.cli.options.why import Why, confirmed, may_say_why, no_if_refused
 from seriatim.cli.shown.progress import shown_progress
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.operations import edits
 from seriatim.operations import messages as message_operations
@@ -31,7 +31,7 @@ from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES, PUT_BACK, SET_ASIDE, ticket_text
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line, in_lines
+from seriatim.pipeline.text.plain import in_lines
 
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
@@ -44,7 +44,7 @@ _DONE: Table[dict[str, object]] = Table(
     Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
-RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", *json_only("routed", "left"), row=Resubmitted)
+RESUBMITTED: Table[Resubmitted] = Table("Resubmitted messages", row=Resubmitted)
 
 #: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
@@ -56,14 +56,7 @@ _ALL = 100_000
 #: People are shown at most this many bytes of a body.
 _SHOWN = 2_000
 
-
-@click.group("messages", cls=Commands)
-def messages() -> None:
-    """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
-    aside.
-    """
-
-
+messages = Commands("messages")
 messages.add_command(
     list_command(
         "list", message_operations.messages, MESSAGES, by=("error", message_operations.messages_by_error, ERRORS)
@@ -73,8 +66,12 @@ messages.add_command(
 
 @messages.command("export")
 @options_of(edits.export)
-@click.option(
-    "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
+@option(
+    "--output",
+    "Write to this file (default: standard output).",
+    type=click.File("wb", lazy=False),
+    default="-",
+    show_default=False,
 )
 @on_box
 def _export(box: MessageBox, *, output: IO[bytes], **chosen: Any) -> None:
@@ -109,28 +106,24 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
         print_object(MESSAGE, message, places=places)
         return
     ticket = ticket_text(*message.ticket)
-    click.echo(in_line(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}"))
+    tell(f"{message.message_id}: {message.type}, {ticket}, {message.received_at.isoformat()}")
     for name, value in message.context.items():
-        click.echo(in_line(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}"))
+        tell(f"  {name}: {json.dumps(value, ensure_ascii=False, default=str)}")
     for one in places:
         where = "unrouted" if one.queue is None else f"{one.queue}, group {one.group}: {one.status}"
-        click.echo(in_line(f"{where}{f' ({one.reason})' if one.reason else ''}"))
+        tell(f"{where}{f' ({one.reason})' if one.reason else ''}")
     if not places:
         click.echo("no queue has it any more")
     shown = message.body[:_SHOWN].decode(errors="backslashreplace")
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
     click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
-        click.echo(
-            in_line(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
-        )
+        tell(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
 
 
 @messages.command("delete")
 @many("messages", options_of(operations.set_aside, without=("limit",)), yes="Don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE)
+@acts_on_box(_DONE, told="Print JSON.")
 def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted; take waiting ones out.
 
@@ -164,18 +157,17 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     "messages",
     together(
         options_of(operations.set_aside, without=("limit", "status")),
-        click.option(
+        option(
             "--status",
+            "Only messages in this status; may be repeated (default: late and rejected).",
             multiple=True,
             type=click.Choice(_REQUEUED),
             default=_USUAL,
-            help="Only messages in this status; may be repeated (default: late and rejected).",
+            show_default=False,
         ),
     ),
 )
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE)
+@acts_on_box(_DONE, told="Print JSON.")
 def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     """Requeue messages that were set aside as late, rejected or duplicate.
 
@@ -197,22 +189,18 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
 
 @messages.command("retry")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
-@click.option("--queue", help="The queue of the messages; required with IDs.")
+@flag("--all", "all_", "All faulted messages that match the options.")
+@option("--queue", "The queue of the messages; required with IDs.")
 @options_of(message_operations.messages, without=("queue", "status", "limit"))
-@click.option(
-    "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
-)
-@click.option(
+@option("--edit", "body", "Retry with the content of this file as the message's body.", type=click.File("rb"))
+@option(
     "--edits",
+    "Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     type=click.File("rb"),
-    help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
 )
-@click.option("--dry-run", is_flag=True, help="With --all or --edits: change nothing; list what would be done.")
-@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
-@says_why
-@on_box
-@json_option("Print JSON.", _DONE, EDITED)
+@flag("--dry-run", "With --all or --edits: change nothing; list what would be done.")
+@flag("--yes", "With --all: don't ask for confirmation.")
+@acts_on_box(_DONE, EDITED, told="Print JSON.")
 def retry(
     box: MessageBox, message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
     dry_run: bool, yes: bool, why: Why, json_: bool, **chosen: Any,
@@ -261,7 +249,6 @@ def _check_retry(
 
 
 def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
-    """Tell what a retry would be done to."""
     if json_:
         print_object(_DONE, {"dry_run": True, "faulted": found})
         return
@@ -271,8 +258,8 @@ def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
 
 @messages.command("resubmit")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
-@click.option("--type", "type_", help="Only messages of this type.")
+@option("--queue", "The queue that set the messages aside as invalid.", required=True)
+@option("--type", "type_", "Only messages of this type.")
 @may_say_why
 @on_box
 @json_option("Print one JSON object.", RESUBMITTED)

@@ -8,6 +8,8 @@ import click
 
 from seriatim.cli.commands.run import SUMMARY
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.option import flag, option
+from seriatim.cli.options.why import exit_if
 from seriatim.cli.shown.show import waiting_line
 from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_rows
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, TICKETS
@@ -41,19 +43,15 @@ _PIPELINE = COUNTS.extended(
 )
 #: The exit code where something is still held, or waits for a port.
 _HELD = 3
-_patience = click.option(
+_patience = option(
     "--timeout",
+    "How long to wait for the end of the run.",
     type=click.FloatRange(0, min_open=True),
     default=600.0,
-    show_default=True,
     metavar="SECONDS",
-    help="How long to wait for the end of the run.",
 )
 
-
-@click.group("pipeline", cls=Commands)
-def pipeline() -> None:
-    """List and show pipelines, end one, or convert its checkpoint."""
+pipeline = Commands("pipeline")
 
 
 @pipeline.command("list")
@@ -67,7 +65,7 @@ def list_(*, json_: bool) -> None:
 
 @pipeline.command("show")
 @click.argument("name", metavar="NAME_OR_FILE")
-@click.option("--tickets", is_flag=True, help="With the next ticket of each location; this starts Spark.")
+@flag("--tickets", "With the next ticket of each location; this starts Spark.")
 @json_option("Print one JSON object.", _PIPELINE)
 def show(name: str, *, tickets: bool, json_: bool) -> None:
     """Show a pipeline after its last batch, with the counts of each destination from its first batch on.
@@ -162,5 +160,4 @@ def drain(name: str, *, timeout: float, json_: bool) -> None:
             print_rows(PIPELINE_GROUP.only("queue", "group", "state", "missing", "held", "since", "reason"), groups)
         else:
             click.echo("nothing is held")
-    if groups or done.summary.undelivered:
-        click.get_current_context().exit(_HELD)
+    exit_if(groups or done.summary.undelivered, _HELD)

@@ -2,57 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from seriatim.cli.shown.table import print_object, print_rows
+from seriatim.cli.options.option import option
+from seriatim.cli.shown.table import print_object, print_rows, tell
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.verbs import IN_PIPELINES
 from seriatim.operations.tables.pipelines import GROUP as PIPELINE_GROUP
 from seriatim.pipeline.text.command import command
-from seriatim.pipeline.text.plain import in_line
 
 #: The option ``pipeline``.
-which_pipeline = click.option(
-    "--pipeline",
-    metavar="NAME_OR_FILE",
-    default=None,
-    help="Of this pipeline, in place of a message box: its name, or its file.",
+which_pipeline = option(
+    "--pipeline", "Of this pipeline, in place of a message box: its name, or its file.", metavar="NAME_OR_FILE"
 )
 #: Filters that only a box knows.
 _OF_A_BOX = ("standing", "error", "error_class", "since", "until", "properties")
 
 
 def not_with_dsn(dsn: str | None) -> None:
-    """Refuse the option of a box beside that of a pipeline."""
     if dsn is not None:
         raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
 
 
-def list_groups_of_pipeline(
-    pipeline: str,
-    chosen: dict[str, Any],
-    states: Sequence[str],
-    *,
-    all_: bool,
-    limit: int,
-    dsn: str | None,
-    json_: bool,
-) -> None:
-    """List groups of a pipeline: those that stand still or hold messages, or all."""
-    not_with_dsn(dsn)
+def list_groups_of_pipeline(pipeline: str, chosen: Mapping[str, Any], *, json_: bool) -> None:
     chosen = check_filters(chosen)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
-    waits = not all_ and not states
-    found = operations.groups(pipeline, state=states or None, waits=waits, limit=limit, **chosen)
-    print_rows(PIPELINE_GROUP, found, json_=json_, limit=limit)
+    print_rows(PIPELINE_GROUP, operations.groups(pipeline, **chosen), json_=json_, limit=chosen["limit"])
 
 
 def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
-    """Show one group of a pipeline, the actions that it allows, and those that help."""
     not_with_dsn(dsn)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
@@ -65,7 +47,7 @@ def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: s
     click.echo(f"allowed: {', '.join(allowed)}")
     for action in operations.helps(found):
         helps = command("group", action.command, of=found.group, queue=found.queue, pipeline=pipeline)
-        click.echo(in_line(f"helps: {helps}"))
+        tell(f"helps: {helps}")
 
 
 def check_filters(chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import click
-
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
 from seriatim.cli.options.why import Why, says_why
+from seriatim.cli.shown.table import Column, Table, columns
 from seriatim.operations import ports as operations
-from seriatim.operations.tables.ports import PORTS
+from seriatim.operations.ports import PortView
 
+PORTS: Table[PortView] = Table(
+    "A partition of a port",
+    *columns("port", "partition", "kind"),
+    Column("is_held", "read"),
+    Column("holder", "by"),
+    Column("seen_at", "seen"),
+    Column("position", optional=True),
+    *columns("taken", "left_out", "id_reused", "refused"),
+    Column("problem", optional=True),
+    row=PortView,
+    nothing="no message has come in through a port",
+)
 ports = list_command("ports", operations.ports, PORTS)
 
-
-@click.group("port", cls=Commands)
-def port() -> None:
-    """Forget ports through which messages have come in."""
+port = Commands("port", help="Forget ports through which messages have come in.")
 
 
 @port.command("forget")

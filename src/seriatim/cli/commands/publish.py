@@ -13,8 +13,9 @@ from typing import IO, Any
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.which import opened, which_box
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.box_settings import UNROUTED
@@ -63,7 +64,6 @@ PUBLISHED: Table[PublishedMessage] = Table(
     Column("queues", shown=lambda one: one.queues or None),
     Column("left_out", None),
     Column("waiting", "result", shown=_became),
-    *json_only("invalid"),
     row=PublishedMessage,
     nothing="there were no messages",
 )
@@ -99,22 +99,20 @@ class _Given:
 @click.command()
 @click.argument("body", required=False)
 @which_box
-@click.option("--type", "type_", metavar="TYPE", help="The type of the message.")
-@click.option("--queue", help="The queue that gets the message, whatever the subscriptions say.")
-@click.option("--group", help="The key of the message's group in the queue; needs --queue.")
-@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property; may be repeated.")
-@click.option("--message-id", help="The id of the message (default: a new one).")
-@click.option("--content-type", help="The media type of the body.")
-@click.option(
-    "--visible-at", metavar="WHEN", help="Hand it out after a time such as 10m, or from a moment in ISO 8601 on."
-)
-@click.option("--unique", metavar="KEY", help="Publish nothing if a message with this key waits in the queue.")
-@click.option(
+@option("--type", "type_", "The type of the message.", metavar="TYPE")
+@option("--queue", "The queue that gets the message, whatever the subscriptions say.")
+@option("--group", "The key of the message's group in the queue; needs --queue.")
+@repeated("--property", "properties", "A property.", metavar="NAME=VALUE")
+@option("--message-id", "The id of the message (default: a new one).")
+@option("--content-type", "The media type of the body.")
+@option("--visible-at", "Hand it out after a time such as 10m, or from a moment in ISO 8601 on.", metavar="WHEN")
+@option("--unique", "Publish nothing if a message with this key waits in the queue.", metavar="KEY")
+@option(
     "--unrouted",
+    "What to do with a message that reaches no queue (default: what the box says).",
     type=click.Choice(UNROUTED),
-    help="What to do with a message that reaches no queue (default: what the box says).",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 if a message reaches no queue, or is invalid in one.")
+@flag("--strict", "Exit with 1 if a message reaches no queue, or is invalid in one.")
 @json_option("Print a JSON list.", PUBLISHED)
 def publish(
     body: str | None, *, dsn: str | None, schema: str, type_: str | None, queue: str | None, group: str | None,

@@ -12,9 +12,10 @@ from seriatim.box.operators.queues import Released
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.options.which import on_box
-from seriatim.cli.options.why import Why, may_say_why, says_why
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, print_object, print_row
+from seriatim.cli.options.option import option, repeated
+from seriatim.cli.options.which import acts_on_box, looks_at_box, on_box
+from seriatim.cli.options.why import Why, may_say_why
+from seriatim.cli.shown.table import Column, Table, json_option, print_object, print_row, tell
 from seriatim.errors import UsageError
 from seriatim.operations import queues as operations
 from seriatim.operations import workers
@@ -25,7 +26,6 @@ from seriatim.pipeline.declared.work_limits import rate_of, rate_text
 from seriatim.pipeline.files.json_form import to_json
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
-from seriatim.pipeline.text.plain import in_line
 
 QUEUE = COUNTS.extended(
     "A queue",
@@ -42,21 +42,17 @@ QUEUE = COUNTS.extended(
         "workers", None, rows=WORKER, kind="list[WorkerView]", meaning="the processes at work, with what each obeys"
     ),
 )
-RELEASED: Table[Released] = Table(
-    "A queue that was released", *json_only("queue", "pipeline", "messages"), row=Released
-)
+RELEASED: Table[Released] = Table("A queue that was released", row=Released)
 queues = list_command("queues", operations.queues, COUNTS)
 
-
-@click.group("queue", cls=Commands)
-def queue() -> None:
-    """Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."""
+queue = Commands(
+    "queue", help="Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."
+)
 
 
 @queue.command("show")
 @click.argument("name")
-@json_option("Print one JSON object.", QUEUE)
-@on_box
+@looks_at_box(QUEUE)
 def _show(box: MessageBox, name: str, *, json_: bool) -> None:
     """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
     each process obeys.
@@ -110,28 +106,22 @@ def _show(box: MessageBox, name: str, *, json_: bool) -> None:
             f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
             f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
         )
-    click.echo(in_line(f"state: {standing.words}"))
-    for finding in standing.findings:
-        click.echo(in_line(f"{finding.state}: {finding.found}"))
+    tell(f"state: {standing.words}")
+    tell(*(f"{finding.state}: {finding.found}" for finding in standing.findings))
     if standing.helps is not None:
-        click.echo(in_line(f"helps: {standing.helps}"))
+        tell(f"helps: {standing.helps}")
 
 
 @queue.command("set")
 @click.argument("name")
-@click.option(
-    "--workers", type=int, help="Threads in each process of `seriatim work`; readers of `seriatim serve` at most."
-)
-@click.option("--in-flight", type=int, help="Groups that all processes together work on at once, at most.")
-@click.option(
-    "--rate", metavar="RATE", help="Messages per second of all processes together, such as 100/s, 30/m or 500/h."
-)
-@click.option("--run-length", type=int, help="Messages of a group in one transaction, at most.")
-@click.option(
+@option("--workers", "Threads in each process of `seriatim work`; readers of `seriatim serve` at most.", type=int)
+@option("--in-flight", "Groups that all processes together work on at once, at most.", type=int)
+@option("--rate", "Messages per second of all processes together, such as 100/s, 30/m or 500/h.", metavar="RATE")
+@option("--run-length", "Messages of a group in one transaction, at most.", type=int)
+@repeated(
     "--unset",
-    multiple=True,
+    "Take this setting away, so that processes work as they were started.",
     type=click.Choice(["workers", "in-flight", "rate", "run-length"]),
-    help="Take this setting away, so that processes work as they were started; may be repeated.",
 )
 @may_say_why
 @on_box
@@ -196,9 +186,7 @@ def activation(box: MessageBox, *names: str, switch: str) -> list[Change]:
 
 @queue.command("release")
 @click.argument("name")
-@says_why
-@on_box
-@json_option("Print one JSON object.", RELEASED)
+@acts_on_box(RELEASED)
 def release(box: MessageBox, name: str, *, why: Why, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 

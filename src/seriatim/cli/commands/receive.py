@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from seriatim.cli.options.option import option
 from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import log_format, log_level, metrics, no_wait
@@ -15,12 +16,7 @@ from seriatim.runtime.processes.receiving import Receiving
 
 @click.command()
 @receive_ports
-@click.option(
-    "--lease",
-    default="15s",
-    show_default=True,
-    help="Time after which another process takes over from one that is lost.",
-)
+@option("--lease", "Time after which another process takes over from one that is lost.", default="15s")
 @log_level
 @log_format
 @metrics

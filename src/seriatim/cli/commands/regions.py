@@ -11,18 +11,74 @@ import click
 from seriatim.cli.commands.apply import CHANGE
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import list_command
-from seriatim.cli.options.why import Why, says_why
-from seriatim.cli.shown.table import Column, Table, as_json_line, json_option, print_object, print_rows
+from seriatim.cli.options.option import flag, option
+from seriatim.cli.options.why import Why, exit_if, says_why
+from seriatim.cli.shown.table import Column, Table, as_json_line, columns, json_option, print_object, print_rows, tell
 from seriatim.operations import regions as operations
+from seriatim.operations.regions import RegionHere
 from seriatim.operations.tables.journal import SESSIONS
-from seriatim.operations.tables.regions import COPIED, COUNTS, DIFFERENCES, FORGOTTEN, HERE, REGION, STATUS
-from seriatim.pipeline.text.plain import in_line
+from seriatim.operations.tables.table import if_any
+from seriatim.regions.closing import ForgottenSessions
+from seriatim.regions.journal.views import SessionCounts
 from seriatim.regions.outbox import Copied
 from seriatim.regions.regions import Regions
 from seriatim.regions.regions_file import load
+from seriatim.regions.seeing import Difference, RegionsStatus, RegionStatus
 from seriatim.runtime.regional.tending import tend_until
 from seriatim.runtime.stop_signal import Stop
 
+HERE: Table[RegionHere] = Table(
+    "The box as one of two regions",
+    *columns("name", "region"),
+    Column("queues", shown=lambda one: ", ".join(one.queues)),
+    Column("incarnation"),
+    Column("defined_at", "defined"),
+    row=RegionHere,
+    nothing="there are no regions to which the box belongs",
+)
+REGION: Table[RegionStatus] = Table(
+    "A region",
+    *columns("region", "state", "incarnation", "outbox"),
+    Column("lag_s", "lag", shown=lambda one: None if one.lag_s is None else f"{one.lag_s:.1f} s"),
+    if_any("beside"),
+    Column("reported_at", "tended", optional=True),
+    *columns("place", "why", optional=True),
+    row=RegionStatus,
+)
+COUNTS: Table[SessionCounts] = Table(
+    "The sessions of two regions, in numbers",
+    *columns("idle", "working", "suspended"),
+    Column("take_overs", "take-overs"),
+    Column("conflicts"),
+    row=SessionCounts,
+)
+STATUS: Table[RegionsStatus] = Table(
+    "Two regions",
+    Column("name"),
+    Column("regions", rows=REGION),
+    Column("sessions", rows=COUNTS),
+    Column("standing", rows=SESSIONS),
+    Column("why", optional=True),
+    row=RegionsStatus,
+)
+DIFFERENCES: Table[Difference] = Table(
+    "What isn't defined alike in two regions",
+    *columns("kind", "name", "what"),
+    row=Difference,
+    nothing="both boxes and the journal have the same",
+)
+COPIED: Table[Copied] = Table(
+    "What became of the outbox of a region",
+    *columns("region", "copied"),
+    if_any("sent"),
+    Column("over"),
+    Column("waiting", shown=lambda one: len(one.waiting)),
+    Column("why", optional=True),
+    row=Copied,
+)
+FORGOTTEN: Table[ForgottenSessions] = Table(
+    "Sessions that were forgotten", *columns("queue", "before", "a", "b", "journal", "left"), row=ForgottenSessions
+)
 APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions of two regions",
     Column("file", None, kind="str", meaning="the file"),
@@ -41,12 +97,7 @@ def _opened(file: Path) -> Iterator[tuple[Regions, tuple[object, ...]]]:
 
 _FILE = click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 
-
-@click.group("regions", cls=Commands)
-def regions() -> None:
-    """See and define two regions that have the same sessions, and copy between them."""
-
-
+regions = Commands("regions")
 regions.add_command(list_command("list", operations.regions, HERE))
 
 
@@ -64,8 +115,7 @@ def _apply(file_: Path, *, json_: bool) -> None:
         print_object(APPLIED, {"file": str(file_), **changes})
         return
     for region, its in changes.items():
-        for one in its:
-            click.echo(in_line(f"region {region}: {one}"))
+        tell(*(f"region {region}: {one}" for one in its))
     if not any(changes.values()):
         click.echo("nothing to change in the boxes; the journal has the rules of the queues")
 
@@ -73,21 +123,17 @@ def _apply(file_: Path, *, json_: bool) -> None:
 @regions.command("check")
 @_FILE
 @json_option("Print a JSON list.", DIFFERENCES)
-@click.pass_context
-def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
+def _check(file_: Path, *, json_: bool) -> None:
     """Compare both boxes and the journal with FILE, and with each other. Exit code 1: something isn't defined alike."""
     with _opened(file_) as (of, definitions):
         found = of.check(*definitions)
     print_rows(DIFFERENCES, found, json_=json_)
-    if found:
-        ctx.exit(1)
+    exit_if(found)
 
 
 @regions.command("status")
 @_FILE
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="List at most this many sessions."
-)
+@option("--limit", "List at most this many sessions.", type=click.IntRange(1, 100_000), default=20)
 @json_option("Print one JSON object.", STATUS)
 def _status(file_: Path, *, limit: int, json_: bool) -> None:
     """Show both regions and the journal: the waiting messages and their age, sessions by state, and what sessions wait for."""
@@ -99,7 +145,7 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
     print_rows(REGION, found.regions)
     click.echo()
     if found.sessions is None:
-        click.echo(in_line(f"the journal is away: {found.why}"))
+        tell(f"the journal is away: {found.why}")
         return
     print_rows(COUNTS, [found.sessions])
     if found.standing:
@@ -110,11 +156,10 @@ def _status(file_: Path, *, limit: int, json_: bool) -> None:
 @regions.command("forget")
 @_FILE
 @click.argument("queue")
-@click.option("--before", required=True, metavar="KEY", help="Forget the sessions whose keys come before this one.")
+@option("--before", "Forget the sessions whose keys come before this one.", required=True, metavar="KEY")
 @says_why
 @json_option("Print one JSON object.", FORGOTTEN)
-@click.pass_context
-def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Why, json_: bool) -> None:
+def _forget(file_: Path, queue: str, *, before: str, why: Why, json_: bool) -> None:
     """Forget all sessions of QUEUE before a key, in both boxes and in the journal that FILE declares. They take no messages any more.
 
     For sessions that are used once, under keys that ascend with time. Exit code 1: something is left of them; run this again
@@ -125,18 +170,16 @@ def _forget(ctx: click.Context, file_: Path, queue: str, *, before: str, why: Wh
     if json_:
         print_object(FORGOTTEN, found)
     elif not found.left:
-        click.echo(
-            in_line(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")
-        )
+        tell(f"sessions forgotten: {found.a} in region a, {found.b} in region b, {found.journal} in the journal")
     if found.left:
         text = f"nothing is forgotten yet, because this is left: {', '.join(found.left)}; run this again when it is worked off"
-        click.echo(in_line(text), err=True)
-        ctx.exit(1)
+        tell(text, err=True)
+    exit_if(found.left)
 
 
 @regions.command("run")
 @_FILE
-@click.option("--once", is_flag=True, help="Tend the regions once, and end.")
+@flag("--once", "Tend the regions once, and end.")
 @json_option("Print a line of JSON for each region in which something was done.", COPIED)
 def _run(file_: Path, *, once: bool, json_: bool) -> None:
     """Copy what one region has and the other lacks, until SIGTERM or Ctrl-C; any number of processes may do it.
@@ -151,7 +194,7 @@ def _run(file_: Path, *, once: bool, json_: bool) -> None:
             click.echo(as_json_line(COPIED.object_of(one)))
         else:
             text = f"region {one.region}: sent {one.sent}, copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
-            click.echo(in_line(text + (f"; {one.why}" if one.why else "")))
+            tell(text + (f"; {one.why}" if one.why else ""))
 
     stop = Stop()
     with _opened(file_) as (of, _), stop.listening():

@@ -6,32 +6,18 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.options.option import flag, repeated
 from seriatim.cli.options.own_name import own_name
 from seriatim.cli.options.worker_options import log_format as log_format_option
 from seriatim.cli.options.worker_options import metrics as metrics_option
-from seriatim.cli.shown.show import (
-    ACCOUNTS,
-    HELD_GROUPS,
-    REASONS,
-    ROUTING,
-    SKIPPED,
-    SKIPPED_HOLES,
-    SUSPECTED,
-    SUSPECTED_RESTARTS,
-    UNREAD,
-    WAITING,
-    Display,
-    accounts_table,
-    routing_line,
-    waiting_line,
-)
+from seriatim.cli.shown import show
 from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option, lines_of, print_object
 from seriatim.cli.shown.telling import telling_run
 from seriatim.errors import UsageError
@@ -43,23 +29,12 @@ from seriatim.runtime.pipelines.supervise import follow_supervisor, supervise
 from seriatim.runtime.processes.log import log_to_stderr
 
 if TYPE_CHECKING:
-    from seriatim.runtime.pipelines.progress import (
-        Again,
-        LeaseState,
-        News,
-        Ports,
-        Progress,
-        Report,
-        Running,
-        RunSummary,
-        Spread,
-        Tell,
-    )
+    from seriatim.runtime.pipelines import progress as reports
     from seriatim.runtime.pipelines.unread_files import UnreadFiles
     from seriatim.spark.calls.register import Call
     from seriatim.spark.front.chosen import Way
 
-_SPREAD: Table[Spread] = Table(
+_SPREAD: Table[reports.Spread] = Table(
     "How a batch was spread",
     *json_only(
         tasks="how many tasks had messages of it",
@@ -68,63 +43,49 @@ _SPREAD: Table[Spread] = Table(
     ),
     row="seriatim.runtime.pipelines.progress:Spread",
 )
-_CALL: Table[Call] = Table(
-    "A call of the user's code",
-    *json_only("function", "messages", "first", "since_s", "batch"),
-    row="seriatim.spark.calls.register:Call",
-)
+_CALL: Table[Call] = Table("A call of the user's code", row="seriatim.spark.calls.register:Call")
 
 
 def _event(word: str) -> Column[Any]:
     return Column("event", None, kind="str", value=lambda _: word, meaning=f"`{word}`")
 
 
-_BATCH: Table[Progress] = Table(
+_BATCH: Table[reports.Progress] = Table(
     "A batch",
     _event("batch"),
-    *json_only("batch", "seconds", "rows", "rows_per_s"),
-    Column("accounts", None, rows=ACCOUNTS),
-    *json_only("holes"),
-    Column("routing", None, rows=ROUTING),
-    Column("waiting", None, rows=WAITING),
+    Column("accounts", None, rows=show.ACCOUNTS),
+    Column("routing", None, rows=show.ROUTING),
+    Column("waiting", None, rows=show.WAITING),
     Column("spread", None, rows=_SPREAD),
-    *json_only("behind"),
     row="seriatim.runtime.pipelines.progress:Progress",
 )
-_RUNNING: Table[Running] = Table(
+_RUNNING: Table[reports.Running] = Table(
     "A batch that takes long",
     _event("running"),
-    *json_only("batch", "seconds"),
     Column("call", None, rows=_CALL),
     row="seriatim.runtime.pipelines.progress:Running",
 )
-_PORTS: Table[Ports] = Table(
+_PORTS: Table[reports.Ports] = Table(
     "Ports that fail or work again",
     _event("ports"),
-    Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
+    Column("waiting", None, rows=show.WAITING, meaning="the destinations whose ports fail"),
     row="seriatim.runtime.pipelines.progress:Ports",
 )
-_LEASE: Table[LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
-_AGAIN: Table[Again] = Table(
-    "A query that is begun again",
-    _event("again"),
-    *json_only("what", "reason", "seconds", "attempt", "attempts"),
-    row="seriatim.runtime.pipelines.progress:Again",
+_LEASE: Table[reports.LeaseState] = declared.LEASE.extended("A lease that is taken or lost", first=[_event("lease")])
+_AGAIN: Table[reports.Again] = Table(
+    "A query that is begun again", _event("again"), row="seriatim.runtime.pipelines.progress:Again"
 )
-SUMMARY: Table[RunSummary] = Table(
+SUMMARY: Table[reports.RunSummary] = Table(
     "A run that has ended",
-    *json_only("pipeline", ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
-    *json_only("seconds", "batches"),
-    Column("accounts", None, rows=ACCOUNTS),
-    *json_only("holes"),
-    Column("routing", None, rows=ROUTING),
-    Column("waiting", None, rows=WAITING),
-    *json_only("held_groups"),
-    Column("longest", None, rows=HELD_GROUPS),
-    Column("reasons", None, rows=REASONS),
-    Column("skipped", None, rows=SKIPPED),
-    Column("suspected", None, rows=SUSPECTED),
-    Column("unread", None, rows=UNREAD),
+    *json_only(ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
+    Column("accounts", None, rows=show.ACCOUNTS),
+    Column("routing", None, rows=show.ROUTING),
+    Column("waiting", None, rows=show.WAITING),
+    Column("longest", None, rows=show.HELD_GROUPS),
+    Column("reasons", None, rows=show.REASONS),
+    Column("skipped", None, rows=show.SKIPPED),
+    Column("suspected", None, rows=show.SUSPECTED),
+    Column("unread", None, rows=show.UNREAD),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
 _END = SUMMARY.extended(
@@ -135,7 +96,7 @@ _END = SUMMARY.extended(
 
 _WAY: Table[Way] = Table(
     "The way of messages",
-    *json_only("pipeline", "one_stage", reason="why they don't in one stage, or null"),
+    *json_only(reason="why they don't in one stage, or null"),
     row="seriatim.spark.front.chosen:Way",
 )
 
@@ -151,37 +112,33 @@ _UNDELIVERED = 3
 
 @click.command()
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
-@click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
-@click.option(
+@flag("--once", "Process the input that is there now, then exit.")
+@flag("--finish", "As --once; then let time run out for all messages that still wait.")
+@flag(
     "--strict",
-    is_flag=True,
-    help="Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
+    "Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
 )
-@click.option(
+@repeated(
     "--abandon",
-    multiple=True,
+    "Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more.",
     metavar="DESTINATION",
-    help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
 )
-@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
-@click.option(
+@repeated("--conf", "Set a property of Spark.", metavar="KEY=VALUE")
+@flag(
     "--explain",
-    is_flag=True,
-    help="Run nothing; say whether messages are read, stamped and routed in one stage, which is faster, or why not.",
+    "Run nothing; say whether messages are read, stamped and routed in one stage, which is faster, or why not.",
 )
 @json_option(
     "Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END, _WAY
 )
-@click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@flag("--quiet", "Print only the summary at the end.")
 @log_format_option
 @metrics_option
-@click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
-@click.option(
+@flag("--verbose", "Print Spark's own messages, and errors in full.")
+@flag(
     "--supervise",
     "supervised",
-    is_flag=True,
-    help="Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
+    "Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
 )
 @click.pass_context
 def run(
@@ -227,23 +184,19 @@ def run(
             raise UsageError(
                 "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
             )
-        flags = {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
-        context.exit(
-            _supervised(
-                pipeline, file_, conf=conf, abandon=abandon, flags=flags, log_format=log_format, metrics=metrics
-            )
-        )
+        context.exit(_supervised(context, pipeline, file_, log_format))
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
 
-    log_to_stderr(
-        "WARNING", log_format
-    )  # what a run does is told by its output; Spark's libraries tell much below that
+    # What a run does is told by its output; Spark's libraries tell much below that.
+    log_to_stderr("WARNING", log_format)
     follow_supervisor()
 
-    display = Display(pipeline.name, quiet=quiet) if not json_ else None
+    display = show.Display(pipeline.name, quiet=quiet) if not json_ else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
-    report: Report | None = _print_progress if json_ and not quiet else display.show if display is not None else None
-    tell: Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
+    report: reports.Report | None = (
+        _print_progress if json_ and not quiet else display.show if display is not None else None
+    )
+    tell: reports.Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
     try:
         with showing, telling_run(metrics, pipeline.name, report, tell) as (report, tell, looked):
             summary = run_pipeline(
@@ -276,30 +229,22 @@ def _explain(pipeline: Pipeline, *, json_: bool) -> None:
         click.echo(f"  because {way.reason}")
 
 
-def _supervised(
-    pipeline: Pipeline,
-    file_: Path,
-    *,
-    conf: Sequence[str],
-    abandon: Sequence[str],
-    flags: Mapping[str, bool],
-    log_format: str,
-    metrics: str | None,
-) -> int:
+def _supervised(context: click.Context, pipeline: Pipeline, file_: Path, log_format: str) -> int:
     """Run the driver in a process of its own, with the same options."""
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
 
     log_to_stderr("INFO", log_format)
-    options = [
-        word for name, given in (("--conf", conf), ("--abandon", abandon)) for one in given for word in (name, one)
-    ]
-    options += [flag for flag, is_set in flags.items() if is_set]
-    options += ["--log-format", log_format, *(() if metrics is None else ("--metrics", metrics))]
+    options: list[str] = []
+    for one in context.command.params:
+        given = context.params[str(one.name)]
+        if isinstance(one, click.Option) and given and one.name != "supervised":
+            values = given if one.multiple else [given]
+            options += [one.opts[0]] if one.is_flag else [word for value in values for word in (one.opts[0], value)]
     command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
     return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 
 
-def _exit_code(summary: RunSummary, *, strict: bool) -> int:
+def _exit_code(summary: reports.RunSummary, *, strict: bool) -> int:
     if summary.undelivered and summary.ending != "stopped":
         return _UNDELIVERED
     return _NOT_WHOLE if strict and not summary.is_whole else 0
@@ -312,7 +257,7 @@ def _setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _print_progress(progress: Progress) -> None:
+def _print_progress(progress: reports.Progress) -> None:
     click.echo(json.dumps(_BATCH.object_of(progress)))
     sys.stdout.flush()
 
@@ -323,14 +268,14 @@ class _PrintNews:
     def __init__(self) -> None:
         self._told: tuple[int, float] = (-1, 0.0)
 
-    def __call__(self, news: News) -> None:
-        from seriatim.runtime.pipelines.progress import Again, LeaseState, Running  # noqa: PLC0415 - imports Spark, which is slow
+    def __call__(self, news: reports.News) -> None:
+        from seriatim.runtime.pipelines import progress as reports  # noqa: PLC0415 - imports Spark, which is slow
 
-        if not isinstance(news, Running):
+        if not isinstance(news, reports.Running):
             match news:
-                case Again():
+                case reports.Again():
                     told = _AGAIN.object_of(news)
-                case LeaseState():
+                case reports.LeaseState():
                     told = _LEASE.object_of(news)
                 case _:
                     told = _PORTS.object_of(news)
@@ -344,7 +289,7 @@ class _PrintNews:
         sys.stdout.flush()
 
 
-def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
+def _tell(summary: reports.RunSummary, set_aside: Path, file_: Path) -> None:
     endings: dict[str, str] = {
         "stopped": "stopped; the next start goes on here",
         "once": "took in all that was there",
@@ -354,35 +299,35 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
     click.echo(
         f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
     )
-    accounts_table(summary.accounts)
-    routing = routing_line(summary.routing)
+    show.accounts_table(summary.accounts)
+    routing = show.routing_line(summary.routing)
     if routing:
         click.echo(routing)
     if summary.set_aside:
         click.echo(f"\nSet aside, in {set_aside} (all of them: {own_name()} set-aside {_word(file_)}):")
-        _indented(REASONS, summary.reasons[:_MOST_REASONS])
+        _indented(show.REASONS, summary.reasons[:_MOST_REASONS])
         _more(len(summary.reasons), _MOST_REASONS, "reason")
     if summary.routing.unrouted:
         click.echo(f"\nMessages that matched no destination are kept: {own_name()} unrouted {_word(file_)}")
     for one in summary.waiting:
-        click.echo(waiting_line(one), err=True)
+        click.echo(show.waiting_line(one), err=True)
     skipped = summary.skipped
     if skipped.holes:
         holes = counted(skipped.holes, "hole was", "holes were")
         click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
-        _indented(SKIPPED_HOLES, skipped.first)
+        _indented(show.SKIPPED_HOLES, skipped.first)
         _more(skipped.holes, len(skipped.first), "hole")
     _tell_unread(summary.unread)
     suspected = summary.suspected
     if suspected.groups:
         producers = counted(suspected.groups, "producer seems", "producers seem")
         click.echo(f"\n{producers} to have begun anew; the last number that tells so:")
-        _indented(SUSPECTED_RESTARTS, suspected.first)
+        _indented(show.SUSPECTED_RESTARTS, suspected.first)
         _more(suspected.groups, len(suspected.first), "group")
     if summary.held_groups:
         many = counted(summary.held_groups, "group holds", "groups hold")
         click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
-        _indented(HELD_GROUPS, summary.longest)
+        _indented(show.HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
         click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from seriatim.box.box import MessageBox
 from seriatim.cli.options.changes import changes
 from seriatim.cli.options.group_help import Commands
@@ -14,10 +12,7 @@ from seriatim.operations.tables.schedules import SCHEDULES
 
 schedules = list_command("schedules", operations.schedules, SCHEDULES)
 
-
-@click.group("schedule", cls=Commands)
-def schedule() -> None:
-    """Pause schedules of a message box, or let them go on."""
+schedule = Commands("schedule", help="Pause schedules of a message box, or let them go on.")
 
 
 @schedule.command("pause")

@@ -10,9 +10,11 @@ from typing import Any
 import click
 
 from seriatim.box.box import MessageBox
+from seriatim.cli.options.option import flag, option, repeated
 from seriatim.cli.options.receive_ports import ports_of, receive_ports
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.table import tell
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations import links
@@ -26,39 +28,31 @@ from seriatim.runtime.processes.serve import Serve
 
 
 @click.command()
-@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")
-@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
-@click.option("--turn-limit", default="60s", show_default=True, help="Time limit of one transaction.")
-@click.option(
-    "--listen", metavar="HOST:PORT", help="Listen for other boxes over HTTPS at this address, such as 0.0.0.0:8471."
-)
-@click.option("--certificate", metavar="FILE", help="The certificate of this side, PEM; with --listen.")
-@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --listen.")
-@click.option("--authority", metavar="FILE", help="Who signs the certificates of other boxes, PEM; with --listen.")
-@click.option(
-    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
+@repeated("--queue", "queues", "Serve only this queue.", metavar="QUEUE")
+@option("--run-length", "Messages in one transaction, at most.", default=50)
+@option("--turn-limit", "Time limit of one transaction.", default="60s")
+@option("--listen", "Listen for other boxes over HTTPS at this address, such as 0.0.0.0:8471.", metavar="HOST:PORT")
+@option("--certificate", "The certificate of this side, PEM; with --listen.", metavar="FILE")
+@option("--key", "Its private key, PEM, readable only for its owner; with --listen.", metavar="FILE")
+@option("--authority", "Who signs the certificates of other boxes, PEM; with --listen.", metavar="FILE")
+@option(
+    "--regions", "regions_file",
+    "Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
+    type=click.Path(exists=True, dir_okay=False), metavar="FILE",
 )  # fmt: skip
 @receive_ports
-@click.option("--http", metavar="HOST:PORT", help="Answer callers over HTTP at this address, such as 127.0.0.1:8472.")
-@click.option("--http-prefix", default="", metavar="PATH", help="Path below which a proxy shows it, such as /seriatim.")
-@click.option(
-    "--http-certificate", metavar="FILE", help="Certificate for --http and its chain, PEM; without it a proxy does TLS."
-)
-@click.option("--http-key", metavar="FILE", help="Its private key, PEM.")
-@click.option(
+@option("--http", "Answer callers over HTTP at this address, such as 127.0.0.1:8472.", metavar="HOST:PORT")
+@option("--http-prefix", "Path below which a proxy shows it, such as /seriatim.", default="", metavar="PATH")
+@option("--http-certificate", "Certificate for --http and its chain, PEM; without it a proxy does TLS.", metavar="FILE")
+@option("--http-key", "Its private key, PEM.", metavar="FILE")
+@option(
     "--http-connections",
+    "Answer so many requests at once, each on a connection to PostgreSQL; callers that wait need none.",
     default=1,
-    show_default=True,
     type=click.IntRange(1, 100),
     metavar="N",
-    help="Answer so many requests at once, each on a connection to PostgreSQL; callers that wait need none.",
 )
-@click.option(
-    "--no-readers",
-    is_flag=True,
-    help="Start no readers: only answer callers over HTTP, and judge for receivers in SQL.",
-)
+@flag("--no-readers", "Start no readers: only answer callers over HTTP, and judge for receivers in SQL.")
 @worker_options
 @which_box
 def serve(
@@ -130,8 +124,7 @@ def serve(
             told.append(f"receiving through {', '.join(one.name for one in serving.ports)}")
         if regions is not None:
             told.append(f"tending the regions {regions.name}")
-        for line in told:
-            click.echo(line, err=True)
+        tell(*told, err=True)
         with telling_work(metrics, box, None, serving):
             serving.run()
 
@@ -139,7 +132,6 @@ def serve(
 def _check(
     files: dict[str, str | None], listen: str | None, http: str | None, *, alone: bool, is_given: bool, more: bool
 ) -> None:
-    """See that options don't contradict each other."""
     missing = [name for name, path in files.items() if path is None]
     if listen is None and len(missing) < len(files):
         raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")

@@ -12,14 +12,14 @@ import click
 
 from seriatim.cli.options.group_help import Commands
 from seriatim.cli.options.listing import options_of
-from seriatim.cli.options.why import Why, confirmed, says_why
+from seriatim.cli.options.option import flag, option
+from seriatim.cli.options.why import Why, confirmed, exit_if, says_why
 from seriatim.cli.shown.show import plain_sequence
-from seriatim.cli.shown.table import Column, Table, json_only, json_option, lines_of, print_object
+from seriatim.cli.shown.table import Column, Table, json_option, lines_of, print_object, tell
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted
-from seriatim.pipeline.text.plain import in_line
 from seriatim.runtime.pipelines.set_aside import DISPOSITIONS, SetAside, SetAsideFilter, read_set_aside, reason_of
 
 if TYPE_CHECKING:
@@ -56,31 +56,21 @@ WRITTEN: Table[dict[str, Any]] = Table(
     more="the properties of the pipeline, by their names",
 )
 _SHOWN = WRITTEN.without("type", "location")
-PUT_BACK: Table[PutBack] = Table(
-    "A message that was to be put back",
-    *json_only("destination", "group", "sequence", "message_id", "disposition", "edited", "result", "became", "why"),
-    *json_only("operation_id", "batch"),
-    row="seriatim.runtime.pipelines.resubmit:PutBack",
-)
+PUT_BACK: Table[PutBack] = Table("A message that was to be put back", row="seriatim.runtime.pipelines.resubmit:PutBack")
 RESUBMITTED: Table[dict[str, object]] = Table(
     "The result for messages that a pipeline takes back",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("messages", None, rows=PUT_BACK, meaning="each message, once for each destination to which it goes"),
 )
 
-
-@click.group("set-aside", cls=Commands)
-def set_aside() -> None:
-    """List messages of a pipeline that were not released, with reasons; put them back."""
+set_aside = Commands("set-aside")
 
 
 @set_aside.command("list")
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @options_of(SetAsideFilter)
 @json_option("Print one JSON object per message, with its body.", WRITTEN)
-@click.option(
-    "--limit", type=click.IntRange(1), default=None, help=f"List at most this many (default: {_LIMIT}; all as JSON)."
-)
+@option("--limit", f"List at most this many (default: {_LIMIT}; all as JSON).", type=click.IntRange(1))
 def _list(file_: Path, *, json_: bool, limit: int | None, **given: Any) -> None:
     """List messages of a pipeline that were not released, with reasons. `seriatim set-aside FILE` does the same.
 
@@ -112,24 +102,24 @@ def _put_back_in(pipeline: Pipeline) -> Callable[[SetAside], int | None]:
 @set_aside.command("resubmit")
 @click.argument("pipeline", metavar="NAME_OR_FILE")
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
-@click.option("--all", "all_", is_flag=True, help="All messages that match the options.")
-@click.option(
+@flag("--all", "all_", "All messages that match the options.")
+@option(
     "--edits",
+    "The messages of a file, each with its edits: lines as set-aside prints them with --json; - is standard input.",
     type=click.File("rb"),
     metavar="FILE",
-    help="The messages of a file, each with its edits: lines as set-aside prints them with --json; - is standard input.",
 )
-@click.option(
+@option(
     "--disposition",
+    "Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
     multiple=True,
     type=click.Choice(DISPOSITIONS),
-    help="Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
 )
-@click.option("--destination", metavar="NAME", help="Only messages that this destination set aside.")
+@option("--destination", "Only messages that this destination set aside.", metavar="NAME")
 @options_of(SetAsideFilter, without=("disposition", "reason"))
-@click.option("--why", "text", metavar="TEXT", help="Only messages with this text in their reason.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; list the messages, and where they would go.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation with --all.")
+@option("--why", "text", "Only messages with this text in their reason.", metavar="TEXT")
+@flag("--dry-run", "Change nothing; list the messages, and where they would go.")
+@flag("--yes", "Do not ask for confirmation with --all.")
 @says_why
 @json_option("Print one JSON object.", RESUBMITTED)
 def _resubmit(
@@ -181,13 +171,11 @@ def _resubmit(
         print_object(RESUBMITTED, {"dry_run": dry_run, "messages": done})
     else:
         _tell(done, dry_run=dry_run)
-    if any(one.result == "refused" for one in done):
-        click.get_current_context().exit(1)
+    exit_if(any(one.result == "refused" for one in done))
 
 
 def _tell(done: Sequence[PutBack], *, dry_run: bool) -> None:
-    for one in done:
-        click.echo(in_line(_line(one)))
+    tell(*map(_line, done))
     counts = Counter(one.result for one in done)
     words = {"would": "would go back", "done": "put back", "queued": "queued", "repeated": "put back before"}
     told = [f"{counts[result]:,} {word}" for result, word in {**words, "refused": "refused"}.items() if counts[result]]
@@ -231,8 +219,7 @@ def printed_rows(
         else:
             shown.append(row)
     if shown:
-        for line in lines_of(table, shown):
-            click.echo(line)
+        tell(*lines_of(table, shown))
     if not json_ and counts.total() > len(shown):
         click.echo(f"stopped at {len(shown):,} of {counts.total():,}: --limit N lists more", err=True)
     return counts

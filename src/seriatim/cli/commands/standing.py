@@ -5,24 +5,22 @@ from __future__ import annotations
 import click
 
 from seriatim.cli.commands.journal import VERBS
-from seriatim.cli.shown.table import print_rows
+from seriatim.cli.shown.table import print_rows, tell
 from seriatim.operations.groups import Head, Processed, Standing
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.standing import LOG
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 
 
-def tell(found: Standing) -> None:
-    """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
+def tell_standing(found: Standing) -> None:
     view = found.view
     since = f" since {local(view.since)}" if view.since else ""
-    click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))
-    click.echo(in_line(f"  {found.why}"))
+    tell(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}")
+    tell(f"  {found.why}")
     for what, head in (("blocks", found.blocks), ("next message", found.following)):
         if head is not None:
-            click.echo(in_line(f"  {what}: {_head(head)}"))
+            tell(f"  {what}: {_head(head)}")
     counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
     behind = f", {found.behind:,} of them behind it" if found.blocks else ""
     parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
@@ -35,10 +33,9 @@ def tell(found: Standing) -> None:
     click.echo(
         f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
     )
-    click.echo(in_line(f"  last processed: {_told(found.processed)}"))
+    tell(f"  last processed: {_told(found.processed)}")
     click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}{_on_journal(view.regions)}")
-    for one in found.commands:
-        click.echo(in_line(f"  helps: {one}"))
+    tell(*(f"  helps: {one}" for one in found.commands))
     if found.operations:
         print_rows(LOG, found.operations)
     if found.events:
@@ -57,7 +54,7 @@ def _tell_places(found: Standing) -> None:
     for one in place.waits_for:
         group = "" if one.group is None else f", group {one.group}"
         until = "" if one.until is None else f", until {local(one.until)}"
-        click.echo(in_line(f"    {one.message_id} ({one.type}) in queue {one.queue}{group}: {one.reason}{until}"))
+        tell(f"    {one.message_id} ({one.type}) in queue {one.queue}{group}: {one.reason}{until}")
     if place.messages > len(place.waits_for):
         click.echo(f"    and {place.messages - len(place.waits_for):,} more")
 

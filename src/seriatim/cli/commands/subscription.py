@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.change import Change
 from seriatim.cli.options.changes import changes
@@ -15,10 +13,9 @@ from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 
 subscriptions = list_command("subscriptions", operations.subscriptions, SUBSCRIPTIONS)
 
-
-@click.group("subscription", cls=Commands)
-def subscription() -> None:
-    """Start, stop or unenlist subscriptions of a message box while messages come in."""
+subscription = Commands(
+    "subscription", help="Start, stop or unenlist subscriptions of a message box while messages come in."
+)
 
 
 @subscription.command("start")

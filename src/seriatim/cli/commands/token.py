@@ -9,6 +9,7 @@ import click
 from seriatim.box.box import MessageBox
 from seriatim.box.operators.tokens import Token
 from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.option import option, repeated
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.operations import tokens as operations
@@ -27,21 +28,16 @@ TOKENS: Table[Token] = Table(
     nothing="there are no tokens",
 )
 
-
-@click.group("token", cls=Commands)
-def token() -> None:
-    """Create, list and revoke the tokens of callers over HTTP."""
+token = Commands("token")
 
 
 @token.command("create")
 @click.argument("name")
-@click.option("--role", required=True, help="Run requests as this role of the database, which isn't the box's owner.")
-@click.option("--publish", multiple=True, metavar="QUEUE", help="Publish to this queue; may be repeated.")
-@click.option("--receive", multiple=True, metavar="QUEUE", help="Receive from this queue; may be repeated.")
-@click.option("--expires", metavar="TIME", help="Make it invalid after a time such as 90d (default: never).")
-@click.option(
-    "--server", metavar="ROLE", help="Role with which serve --http connects (default: the role of this command)."
-)
+@option("--role", "Run requests as this role of the database, which isn't the box's owner.", required=True)
+@repeated("--publish", "Publish to this queue.", metavar="QUEUE")
+@repeated("--receive", "Receive from this queue.", metavar="QUEUE")
+@option("--expires", "Make it invalid after a time such as 90d (default: never).", metavar="TIME")
+@option("--server", "Role with which serve --http connects (default: the role of this command).", metavar="ROLE")
 @on_box
 def create(box: MessageBox, *, name: str, **given: Any) -> None:
     """Create a token, and print it. It isn't kept, so it can't be printed again."""

@@ -14,12 +14,14 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.box.box import MessageBox
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import which_box
-from seriatim.cli.shown.table import Column, Table, as_json, as_json_line, columns, json_only, json_option, lines_of
+from seriatim.cli.shown.table import Column, Table, columns, json_option, lines_of, tell
 from seriatim.errors import Unavailable, UsageError
 from seriatim.operations.box_here import check_here
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.overview import Overview, QueueOverview, overview
+from seriatim.operations.tables.table import as_json, as_json_line, json_only
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import period_of
 from seriatim.pipeline.text.plain import in_line
@@ -45,24 +47,16 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("missing", "missing a number"),
     Column("hole_s", "oldest hole", shown=lambda one: _period(one.hole_s)),
     *columns("suspended", "faulted", "dead", "processes"),
-    *json_only("standing_holes", "is_estimated"),
+    *json_only("standing_holes"),
     row=QueueOverview,
     nothing="there are no queues",
 )
-_OVERVIEW: Table[Overview] = Table(
-    "A box at one glance",
-    *json_only("at"),
-    Column("queues", None, rows=_QUEUES),
-    *json_only("published", "unrouted", "size_bytes", "transaction_s"),
-    row=Overview,
-)
+_OVERVIEW: Table[Overview] = Table("A box at one glance", Column("queues", None, rows=_QUEUES), row=Overview)
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once, and end. So it is where the output is no terminal.")
-@click.option(
-    "--every", default=2.0, show_default=True, metavar="SECONDS", help="Time between two looks, at least 0.5."
-)
+@flag("--once", "Print it once, and end. So it is where the output is no terminal.")
+@option("--every", "Time between two looks, at least 0.5.", default=2.0, metavar="SECONDS")
 @which_box
 @json_option("Print JSON: with --once an object, else one a line at each look.", _OVERVIEW)
 def top(*, once: bool, every: float, dsn: str | None, schema: str, json_: bool) -> None:
@@ -96,8 +90,7 @@ def _print_once(box: MessageBox, *, json_: bool) -> None:
     if json_:
         click.echo(as_json(_OVERVIEW.object_of(found)))
         return
-    for line in _lines(found, None):
-        click.echo(line)
+    tell(*_lines(found, None))
 
 
 def _looks(box: MessageBox, every: float) -> Iterator[Overview | str]:
@@ -112,7 +105,6 @@ def _looks(box: MessageBox, every: float) -> Iterator[Overview | str]:
 
 
 def _lines(found: Overview, before: Overview | None) -> Iterator[str]:
-    """The overview as lines for people."""
     yield _head(found, before)
     yield from lines_of(_QUEUES, found.queues)
     if any(one.is_estimated for one in found.queues):

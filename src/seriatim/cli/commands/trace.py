@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import click
 
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import in_id_space, opened, which_box
-from seriatim.cli.shown.table import json_option, print_rows
+from seriatim.cli.shown.table import Column, Table, json_option, print_rows
 from seriatim.errors import UsageError
 from seriatim.operations import groups
 from seriatim.operations import trace as operations
-from seriatim.operations.tables.steps import STEPS
+from seriatim.operations.trace import Step
+
+STEPS: Table[Step] = Table(
+    "A step of a trace",
+    Column("at"),
+    Column("kind", "step"),
+    Column("text", ""),
+    Column("message_id", "message", after="step"),
+    Column("link", after="at", optional=True),
+    row=Step,
+    nothing=None,
+)
 
 
 @click.command("trace")
 @click.argument("message_id", metavar="[MESSAGE]", required=False)
-@click.option("--group", default=None, metavar="KEY", help="Trace the messages of the group with this key.")
-@click.option(
-    "--queue", default=None, help="With --group: its queue; required if several queues have a group with this key."
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="With --group: trace at most this many messages.",
-)
+@option("--group", "Trace the messages of the group with this key.", metavar="KEY")
+@option("--queue", "With --group: its queue; required if several queues have a group with this key.")
+@option("--limit", "With --group: trace at most this many messages.", type=click.IntRange(1, 10_000), default=100)
 @in_id_space
 @which_box
 @json_option("Print a JSON list.", STEPS)

@@ -9,6 +9,7 @@ import click
 
 from seriatim.cli.commands.messages import RESUBMITTED
 from seriatim.cli.commands.set_aside import WRITTEN, printed_rows
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, may_say_why
 from seriatim.cli.shown.table import json_option, print_row
@@ -26,8 +27,8 @@ _SHOWN = WRITTEN.only("type", "location", "message")
 @click.argument("file_", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
 @which_box
 @json_option("Print one JSON object per message; those of a pipeline have the body.", WRITTEN, MESSAGES, RESUBMITTED)
-@click.option("--limit", type=click.IntRange(1), default=None, help="List at most this many.")
-@click.option("--resubmit", is_flag=True, help="For a message box: route all unrouted messages again.")
+@option("--limit", "List at most this many.", type=click.IntRange(1))
+@flag("--resubmit", "For a message box: route all unrouted messages again.")
 @may_say_why
 def unrouted(
     file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool, why: Why

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views.not_done import NotDone
+from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened_patiently, which_box
 from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.table import tell
 from seriatim.cli.shown.telling import telling_work
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations.queues import not_done
@@ -18,7 +21,6 @@ from seriatim.pipeline.declared.error_class import FaultKinds
 from seriatim.pipeline.declared.work_limits import Lease, Limits, Pace
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
-from seriatim.pipeline.text.plain import in_line
 from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.supervisor import Supervisor
@@ -28,51 +30,43 @@ from seriatim.runtime.stop_signal import Stop
 
 @click.command()
 @click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
-@click.option(
-    "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
-    help="The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
+@option(
+    "--handler", "handlers",
+    "The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
+    multiple=True, metavar="MODULE:FUNCTION",
 )  # fmt: skip
-@click.option(
-    "--port",
-    metavar="PORT",
-    help="Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.",
+@option(
+    "--port", "Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.", metavar="PORT"
 )
-@click.option("--workers", default=8, show_default=True, help="Threads per queue in each process.")
-@click.option("--processes", default=1, show_default=True, help="Number of worker processes.")
-@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
-@click.option("--rate", metavar="RATE", help="Messages per second from each queue, at most; or such as 30/m or 500/h.")
-@click.option("--run-as", metavar="ROLE", help="Run the handler with this database role.")
-@click.option(
-    "--turn-limit", help="Time limit of one transaction (default: 60s), or of a handler under leases (default: none)."
+@option("--workers", "Threads per queue in each process.", default=8)
+@option("--processes", "Number of worker processes.", default=1)
+@option("--run-length", "Messages in one transaction, at most.", default=50)
+@option("--rate", "Messages per second from each queue, at most; or such as 30/m or 500/h.", metavar="RATE")
+@option("--run-as", "Run the handler with this database role.", metavar="ROLE")
+@option("--turn-limit", "Time limit of one transaction (default: 60s), or of a handler under leases (default: none).")
+@option(
+    "--mode", "How a group is claimed while its handler runs: by an open transaction or by a lease.",
+    type=click.Choice(["transactional", "leased"]), default="transactional",
+)  # fmt: skip
+@option(
+    "--lease", "Under leases: time after which another worker takes over the group of a lost worker.", default="30s"
 )
-@click.option(
-    "--mode", type=click.Choice(["transactional", "leased"]), default="transactional", show_default=True,
-    help="How a group is claimed while its handler runs: by an open transaction or by a lease.",
+@option("--heartbeat", "Under leases: time between renewals (default: a fifth of the lease).")
+@option(
+    "--regions", "regions_file",
+    "Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
+    type=click.Path(dir_okay=False), metavar="FILE",
 )  # fmt: skip
-@click.option(
-    "--lease",
-    default="30s",
-    show_default=True,
-    help="Under leases: time after which another worker takes over the group of a lost worker.",
+@option("--region", "With --regions: the region whose box is worked on.", type=click.Choice(["a", "b"]))
+@option(
+    "--claims", "With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
+    type=click.Choice(["session", "message"]), default="session",
+)  # fmt: skip
+@option(
+    "--recheck", "With --regions: ask again after this time about a session that is worked on elsewhere.", default="1s"
 )
-@click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
-@click.option(
-    "--regions", "regions_file", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
-)  # fmt: skip
-@click.option("--region", type=click.Choice(["a", "b"]), help="With --regions: the region whose box is worked on.")
-@click.option(
-    "--claims", type=click.Choice(["session", "message"]), default="session", show_default=True,
-    help="With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
-)  # fmt: skip
-@click.option(
-    "--recheck", default="1s", show_default=True,
-    help="With --regions: ask again after this time about a session that is worked on elsewhere.",
-)  # fmt: skip
-@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a turn.")
-@click.option(
-    "--once", is_flag=True, help="End when nothing can be handed out, and say how many messages still wait, and why."
-)
+@flag("--batch", "Call the handler once with all messages of a turn.")
+@flag("--once", "End when nothing can be handed out, and say how many messages still wait, and why.")
 @worker_options
 @which_box
 def work(
@@ -90,10 +84,6 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
-    regions_file: str | None,
-    region: str | None,
-    claims: str,
-    recheck: str,
     once: bool,
     transient: tuple[str, ...],
     business: tuple[str, ...],
@@ -103,6 +93,7 @@ def work(
     no_wait: bool,
     dsn: str | None,
     schema: str,
+    **regional: str | None,
 ) -> None:
     """Work on queues: call the handler with the messages of each group, in order, in transactions.
 
@@ -114,7 +105,7 @@ def work(
     log_to_stderr(log_level, log_format)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
-    place = _place(regions_file, region, claims, recheck, port=port, run_as=run_as, dsn=dsn)
+    place = _place(regional, {"--port": port, "--run-as": run_as, "--dsn": dsn})
     if place is not None:
         mode, lease = "leased", "10s" if _is_default("lease") else lease
     pace = Pace(run_length, rate=rate, turn_limit=turn_limit)
@@ -134,34 +125,25 @@ def work(
             supervisor.run()
         if once:
             click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
-            for line in _still_there(box, queues):
-                click.echo(line)
+            tell(*_still_there(box, queues))
 
 
-def _place(
-    file: str | None,
-    region: str | None,
-    claims: str,
-    recheck: str,
-    *,
-    port: str | None,
-    run_as: str | None,
-    dsn: str | None,
-) -> RegionalPlace | None:
+def _place(given: Mapping[str, Any], others: Mapping[str, str | None]) -> RegionalPlace | None:
     """Where to work on queues of two regions; None: on those of one box."""
+    file, region = given["regions_file"], given["region"]
     if file is None:
         if region is not None:
             raise UsageError("--region needs --regions", remedy="name the file that declares the regions")
         return None
     if region is None:
         raise UsageError("--regions needs --region", remedy="say whose box is worked on: --region a, or b")
-    for name, given in (("--port", port), ("--run-as", run_as), ("--dsn", dsn)):
-        if given is not None:
+    for name, other in others.items():
+        if other is not None:
             raise UsageError(f"{name} and --regions can't be combined", remedy="leave one of them out")
     if not _is_default("mode"):
         raise UsageError("--mode and --regions can't be combined", remedy="in two regions work is leased always")
 
-    return RegionalPlace(file, region, claims, recheck)
+    return RegionalPlace(file, region, given["claims"], given["recheck"])
 
 
 def _is_default(option: str) -> bool:
@@ -183,16 +165,15 @@ def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
     try:
         left = not_done(box, *queues)
     except EnvironmentProblem as error:  # the role may work on the queue, and not look into it
-        yield in_line(f"which messages still wait can't be seen: {error}")
+        yield f"which messages still wait can't be seen: {error}"
         return
     if not left:
         yield "no message waits"
     for one in left:
-        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}")
+        yield f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}"
 
 
 def _when(left: NotDone) -> str:
-    """When these messages go on."""
     at = None if left.until is None else local(left.until)
     if left.why == "held":
         if at is None:

@@ -20,7 +20,6 @@ class Commands(click.Group):
         return {"Commands": self.list_commands(ctx)}
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands, with as many lines for each as its sentence takes."""
         for heading, names in self.sections(ctx).items():
             rows = list(self._rows(ctx, names))
             if rows:

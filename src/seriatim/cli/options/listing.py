@@ -10,6 +10,7 @@ import click
 
 from seriatim.box.views.filtered import offered
 from seriatim.box.views.listing import Choice, Filter, Flag, Limit, Place, PropertyValues
+from seriatim.cli.options.option import option
 from seriatim.cli.options.which import on_box
 from seriatim.cli.shown.table import Table, json_option, print_rows
 from seriatim.errors import UsageError, shown
@@ -66,9 +67,7 @@ def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
 
 def counting(by: str, reads: Callable[..., Any]) -> Callable[[_Command], _Command]:
     told = inspect.getdoc(reads) or ""
-    return click.option(
-        "--by", type=click.Choice([by]), default=None, help=f"{told.partition('.')[0]}, in place of a list."
-    )
+    return option("--by", f"{told.partition('.')[0]}, in place of a list.", type=click.Choice([by]))
 
 
 def list_command(

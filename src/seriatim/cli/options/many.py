@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from seriatim.cli.options.together import together
+from seriatim.cli.options.option import flag, together
 from seriatim.errors import UsageError
 
 
@@ -33,10 +33,10 @@ def many(
     """The options of such a command; the function gets them as its first argument, with the filters that are `choosing`'s."""
     options = together(
         click.argument("names", metavar="[ID…]", nargs=-1, type=type),
-        click.option("--all", "all_", is_flag=True, help=f"All {noun} that match the options."),
+        flag("--all", "all_", f"All {noun} that match the options."),
         choosing,
-        click.option("--dry-run", is_flag=True, help=f"Change nothing; list the {noun}."),
-        click.option("--yes", is_flag=True, help=yes),
+        flag("--dry-run", f"Change nothing; list the {noun}."),
+        flag("--yes", yes),
     )
 
     def with_them(function: Callable[..., Any]) -> Callable[..., Any]:

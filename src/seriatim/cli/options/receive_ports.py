@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from seriatim.box.box import MessageBox
+from seriatim.cli.options.option import repeated
 from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
     from seriatim.runtime.ports.receive_port import ReceivePort
 
-receive_ports = click.option(
-    "--port", "ports", multiple=True, metavar="PORT",
-    help="Take messages in through this port, such as 'mllp: {listen: 127.0.0.1:2575}'; may be repeated.",
-)  # fmt: skip
+receive_ports = repeated(
+    "--port", "ports", "Take messages in through this port, such as 'mllp: {listen: 127.0.0.1:2575}'.", metavar="PORT"
+)
 
 
 def ports_of(box: MessageBox, texts: Sequence[str], *, lease: str = "15s") -> list[ReceivePort]:

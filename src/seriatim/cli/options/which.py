@@ -12,24 +12,27 @@ import click
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import FOLDER, VARIABLE
+from seriatim.cli.options.option import option, together
+from seriatim.cli.options.why import says_why
+from seriatim.cli.shown.table import Table, json_option
 from seriatim.operations.box_here import check_here, is_here
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
 
 _SCHEMA = "seriatim"
 #: The option ``schema`` alone.
-which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="Schema of the box.")
+which_schema = option("--schema", "Schema of the box.", default=_SCHEMA)
 
 
 def in_id_space(command: Callable[..., Any]) -> Callable[..., Any]:
     """The option that chooses among several messages with one id."""
     told = "The id space of the message (a role's, or \"\": the owner's), if several messages have that ID."
-    return click.option("--id-space", default=None, metavar="NAME", help=told)(command)
+    return option("--id-space", told, metavar="NAME")(command)
 
 
 def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose a box: ``dsn`` and ``schema``."""
-    dsn = click.option("--dsn", help="Connect to this PostgreSQL (default: $SERIATIM_DSN, else the embedded server).")
+    dsn = option("--dsn", "Connect to this PostgreSQL (default: $SERIATIM_DSN, else the embedded server).")
     return dsn(which_schema(command))
 
 
@@ -43,6 +46,16 @@ def on_box(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(box, *arguments, **options)
 
     return with_box
+
+
+def looks_at_box(*tables: Table[Any], told: str = "Print one JSON object.") -> Callable[..., Any]:
+    """The option ``--json``, and the box."""
+    return together(json_option(told, *tables), on_box)
+
+
+def acts_on_box(*tables: Table[Any], told: str = "Print one JSON object.") -> Callable[..., Any]:
+    """The actor with the reason, the box, and the option ``--json``."""
+    return together(says_why, on_box, json_option(told, *tables))
 
 
 @contextmanager

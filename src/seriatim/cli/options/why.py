@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from seriatim.cli.options.option import option
 from seriatim.errors import UsageError
 from seriatim.operations.bulk import Refused
 
@@ -55,12 +56,11 @@ def _with_why(function: Callable[..., Any], told: str, usual: str | None = None)
         return function(*arguments, why=Why(actor, reason, usual), **options)
 
     of_actor = "Your name for the operator log (default: the user name on this system)."
-    run = click.option("--reason", default=None, help=told)(run)
-    return click.option("--actor", default=None, help=of_actor)(run)
+    run = option("--reason", told)(run)
+    return option("--actor", of_actor)(run)
 
 
 def confirmed(question: str, *, yes: bool) -> None:
-    """Ask for confirmation, unless ``--yes`` was given."""
     if yes:
         return
     if not sys.stdin.isatty():
@@ -70,7 +70,12 @@ def confirmed(question: str, *, yes: bool) -> None:
     click.confirm(question, abort=True, err=True)
 
 
+def exit_if(condition: object, code: int = 1) -> None:
+    """Exit with a code if something is so; the results have been printed before."""
+    if condition:
+        click.get_current_context().exit(code)
+
+
 def no_if_refused(done: Iterable[object]) -> None:
-    """Exit with 1 if part of a bulk action was refused; the results have been printed before."""
-    if any(isinstance(one, Refused) for one in done):
-        click.get_current_context().exit(1)
+    """Exit with 1 if part of a bulk action was refused."""
+    exit_if(any(isinstance(one, Refused) for one in done))

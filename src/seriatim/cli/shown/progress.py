@@ -18,7 +18,6 @@ _WORTH_A_BAR = 10
 
 
 def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool = False) -> Iterator[_Done]:
-    """Pass on what is done, and show how far that is."""
     if quiet or total < _WORTH_A_BAR or not sys.stderr.isatty():
         yield from done
         return
@@ -29,7 +28,6 @@ def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool 
 def shown_portions(
     steps: Iterable[BulkOperation], found: BulkOperation, *, quiet: bool = False
 ) -> Iterator[BulkOperation]:
-    """Pass on the steps of a bulk operation, and show how far it is."""
     if quiet or not sys.stderr.isatty():
         yield from steps
         return

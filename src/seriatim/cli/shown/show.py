@@ -13,25 +13,12 @@ from rich.spinner import Spinner
 from rich.table import Table as Lines
 from rich.text import Text
 
-from seriatim.cli.shown.table import Column, Table, columns, json_only, text_only
+from seriatim.cli.shown.table import Column, Table, columns, text_only
 from seriatim.operations.tables.texts import SET_ASIDE
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.runtime.pipelines.progress import (
-        Account,
-        Again,
-        HeldGroup,
-        News,
-        Progress,
-        Routing,
-        SetAsideReason,
-        SkippedHole,
-        SkippedHoles,
-        SuspectedRestart,
-        SuspectedRestarts,
-        Waiting,
-    )
+    from seriatim.runtime.pipelines import progress as reports
     from seriatim.runtime.pipelines.unread_files import UnreadFile, UnreadFiles
 
 # A batch that takes longer is told of where there is no live line; and then again every so often.
@@ -40,7 +27,7 @@ _RUNNING_S = 10.0
 _MOST_ROWS = 50
 _WIDEST = 10_000  # characters; a width that no table reaches
 _DISPOSITIONS = ("released", "held", *SET_ASIDE)
-ACCOUNTS: Table[Account] = Table(
+ACCOUNTS: Table[reports.Account] = Table(
     "The account of a destination",
     *columns("destination", "held_before"),
     Column("arrived", "in"),
@@ -55,19 +42,11 @@ ACCOUNTS: Table[Account] = Table(
     ),
     row="seriatim.runtime.pipelines.progress:Account",
 )
-ROUTING: Table[Routing] = Table(
-    "The account of the router",
-    *json_only("received", "routed", "unrouted", "invalid"),
-    row="seriatim.runtime.pipelines.progress:Routing",
-)
-WAITING: Table[Waiting] = Table(
-    "A destination that waits",
-    *json_only("destination", "rows", "batches", "since", "reason", "stands_by"),
-    row="seriatim.spark.deliver.outgoing:Waiting",
-)
+ROUTING: Table[reports.Routing] = Table("The account of the router", row="seriatim.runtime.pipelines.progress:Routing")
+WAITING: Table[reports.Waiting] = Table("A destination that waits", row="seriatim.spark.deliver.outgoing:Waiting")
 
 
-def example_of(reason: SetAsideReason) -> str:
+def example_of(reason: reports.SetAsideReason) -> str:
     """The example of a reason: a message's id, with its group and sequence if it has them."""
     place = " ".join(str(one) for one in (reason.group, plain_sequence(reason.sequence)) if one is not None)
     return f"{reason.message_id} ({place})" if place else reason.message_id
@@ -80,7 +59,7 @@ def plain_sequence(sequence: object) -> str | None:
     return None if sequence is None else str(sequence)
 
 
-HELD_GROUPS: Table[HeldGroup] = Table(
+HELD_GROUPS: Table[reports.HeldGroup] = Table(
     "A group that holds messages",
     *columns("destination", "group"),
     text_only(
@@ -88,33 +67,27 @@ HELD_GROUPS: Table[HeldGroup] = Table(
         lambda one: one.missing or one.reason.removeprefix("waits for "),
         "the missing numbers, or else the reason",
     ),
-    Column("held"),
-    *json_only("missing_first", "missing_last"),
-    Column("since"),
-    *json_only("reason"),
+    *columns("held", "since"),
     row="seriatim.runtime.pipelines.progress:HeldGroup",
 )
-SKIPPED_HOLES: Table[SkippedHole] = Table(
+SKIPPED_HOLES: Table[reports.SkippedHole] = Table(
     "A hole that was skipped",
     *columns("destination", "group"),
     text_only("skipped", lambda one: one.numbers, "the missing numbers"),
-    *json_only("first", "last"),
     row="seriatim.runtime.pipelines.progress:SkippedHole",
 )
-SKIPPED: Table[SkippedHoles] = Table(
+SKIPPED: Table[reports.SkippedHoles] = Table(
     "The holes that a run has skipped",
-    *json_only("holes", "numbers"),
     Column("first", None, rows=SKIPPED_HOLES),
     row="seriatim.runtime.pipelines.progress:SkippedHoles",
 )
-SUSPECTED_RESTARTS: Table[SuspectedRestart] = Table(
+SUSPECTED_RESTARTS: Table[reports.SuspectedRestart] = Table(
     "A group whose producer seems to have begun anew",
     *columns("destination", "group", "number"),
     row="seriatim.runtime.pipelines.progress:SuspectedRestart",
 )
-SUSPECTED: Table[SuspectedRestarts] = Table(
+SUSPECTED: Table[reports.SuspectedRestarts] = Table(
     "The groups whose producer seems to have begun anew",
-    *json_only("groups"),
     Column("first", None, rows=SUSPECTED_RESTARTS),
     row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
 )
@@ -123,15 +96,13 @@ UNREAD_FILES: Table[UnreadFile] = Table(
 )
 UNREAD: Table[UnreadFiles] = Table(
     "The input files that aren't read",
-    *json_only("changed", "hidden"),
     Column("first", None, rows=UNREAD_FILES),
     row="seriatim.runtime.pipelines.unread_files:UnreadFiles",
 )
-REASONS: Table[SetAsideReason] = Table(
+REASONS: Table[reports.SetAsideReason] = Table(
     "A reason for which messages were set aside",
     *columns("messages", "disposition", "destination", "reason"),
     text_only("such as", example_of, "a message that was set aside for it"),
-    *json_only("message_id", "group", "sequence"),
     row="seriatim.spark.deliver.set_aside_reasons:SetAsideReason",
 )
 
@@ -161,26 +132,26 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: reports.Progress) -> None:
         self._line, self._told_s = line_of(progress), 0.0
         if self._live is not None:
             self._live.update(self._spinner(self._line))
         elif not self._quiet:
             self._print(self._line)
 
-    def tell(self, news: News) -> None:
+    def tell(self, news: reports.News) -> None:
         """Show an event between micro-batches."""
-        from seriatim.runtime.pipelines.progress import Again, LeaseState, Ports  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines import progress as reports  # noqa: PLC0415 - imports Spark, which is slow
 
         if self._quiet:
             return
-        if isinstance(news, Again):
+        if isinstance(news, reports.Again):
             self._print(again_line(news), "yellow")
             return
-        if isinstance(news, LeaseState):
+        if isinstance(news, reports.LeaseState):
             self._print(news.in_words, "yellow" if news.state == "waiting" else "green")
             return
-        if isinstance(news, Ports):
+        if isinstance(news, reports.Ports):
             for line in [waiting_line(one) for one in news.waiting] or ["all ports work"]:
                 self._print(line, "yellow" if news.waiting else "green")
             return
@@ -200,7 +171,7 @@ class Display:
         return Spinner("dots", Text.assemble((self._name, "bold"), "  ", text, overflow="ellipsis", no_wrap=True))
 
 
-def line_of(progress: Progress) -> str:
+def line_of(progress: reports.Progress) -> str:
     """A batch in a line: what it received, its law of conservation, the holes after it, its rate and time."""
     routing = progress.routing
     facts = [
@@ -216,7 +187,7 @@ def line_of(progress: Progress) -> str:
     return " · ".join([*facts, rate, f"{progress.seconds:.1f} s"])
 
 
-def _law(accounts: Sequence[Account]) -> str:
+def _law(accounts: Sequence[reports.Account]) -> str:
     """The law of conservation over all destinations; of what set messages aside only what did."""
     before, arrived = (sum(getattr(one, name) for one in accounts) for name in ("held_before", "arrived"))
     counts = {name: sum(getattr(one, name) for one in accounts) for name in _DISPOSITIONS}
@@ -224,7 +195,7 @@ def _law(accounts: Sequence[Account]) -> str:
     return f"{f'held before {before:,} + ' if before else ''}in {arrived:,} = {' + '.join(right)}"
 
 
-def waiting_line(waiting: Waiting) -> str:
+def waiting_line(waiting: reports.Waiting) -> str:
     """A destination whose port fails, in a line."""
     kept = (
         f"{counted(waiting.rows, 'row')} of {counted(waiting.batches, 'batch')} waiting"
@@ -234,12 +205,12 @@ def waiting_line(waiting: Waiting) -> str:
     return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
 
 
-def again_line(again: Again) -> str:
+def again_line(again: reports.Again) -> str:
     begun = f"the query is begun again in {again.seconds:g} s (try {again.attempt} of {again.attempts})"
     return f"{again.what}; {begun}: {again.reason}"
 
 
-def routing_line(routing: Routing) -> str:
+def routing_line(routing: reports.Routing) -> str:
     """The law of conservation of the router; empty if every message had a destination."""
     if not routing.unrouted and not routing.invalid:
         return ""
@@ -247,7 +218,7 @@ def routing_line(routing: Routing) -> str:
     return f"received {routing.received:,} = routed {routing.routed:,} + unrouted {routing.unrouted:,}{invalid}"
 
 
-def accounts_table(accounts: Sequence[Account], console: Console | None = None) -> None:
+def accounts_table(accounts: Sequence[reports.Account], console: Console | None = None) -> None:
     """Print the law of conservation, a line for each destination: held before + in = released + held + … If there are very many
     destinations, those without messages are only counted.
     """

@@ -19,25 +19,16 @@ from seriatim.operations.tables.table import (
 )
 from seriatim.pipeline.text.plain import in_line
 
-__all__ = [
-    "Column",
-    "JsonOption",
-    "Table",
-    "as_json",
-    "as_json_line",
-    "columns",
-    "in_columns",
-    "json_only",
-    "json_option",
-    "lines_of",
-    "print_object",
-    "print_row",
-    "print_rows",
-    "text_only",
-]
+__all__ = ["Column", "Table", "as_json", "as_json_line", "columns", "json_only", "text_only"]
 
 _Row = TypeVar("_Row")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def tell(*lines: str, err: bool = False) -> None:
+    """Print lines for people, each in one line, whatever is in it."""
+    for line in lines:
+        click.echo(in_line(line), err=err)
 
 
 def lines_of(table: Table[_Row], rows: Sequence[_Row]) -> Iterator[str]:
@@ -53,8 +44,7 @@ def print_rows(table: Table[_Row], rows: Sequence[_Row], *, json_: bool = False,
     if json_:
         click.echo(as_json(table.objects_of(rows)))
         return
-    for line in lines_of(table, rows):
-        click.echo(line)
+    tell(*lines_of(table, rows))
     if limit is not None and rows and len(rows) >= limit:
         click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
 
@@ -69,8 +59,7 @@ def print_row(table: Table[Any], row: object, *lines: str, json_: bool) -> None:
     if json_:
         print_object(table, row)
     elif lines:
-        for line in lines:
-            click.echo(in_line(line))
+        tell(*lines)
     else:
         print_rows(table, [row])
 

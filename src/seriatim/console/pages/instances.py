@@ -29,7 +29,6 @@ def _read(asked: Asked) -> Answer:
 
 _LINKS = {"instance": lambda one: ("instances", str(one.instance_id)), **TO_GROUP}
 _LIST = list_page(
-    "instances",
     "Instances",
     instances.instances,
     INSTANCES,

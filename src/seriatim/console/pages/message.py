@@ -56,7 +56,6 @@ def _read(asked: Asked) -> Answer:
 
 
 def _done(asked: Asked) -> Logged | None:
-    """The action after which the page is shown."""
     number = asked.number("done")
     if number is None or number < 0:
         return None

@@ -29,6 +29,6 @@ _WORDS: dict[str, Any] = {
     "links": {**TO_MESSAGE, **TO_GROUP, "queue": lambda one: None if one.queue is None else ("queues", one.queue)},
     "section": "Messages",
 }
-_OF_GROUP = list_page("messages", "Messages", messages.messages, MESSAGES, **_WORDS)
-_OF_ALL = list_page("messages", "Messages", messages.page, MESSAGES, **_WORDS)
+_OF_GROUP = list_page("Messages", messages.messages, MESSAGES, **_WORDS)
+_OF_ALL = list_page("Messages", messages.page, MESSAGES, **_WORDS)
 PAGE = replace(_OF_ALL, read=_read)

@@ -52,7 +52,6 @@ def _read(asked: Asked) -> Answer:
 
 
 def _steps(events: list[Any], log: list[Any]) -> list[dict[str, Any]]:
-    """Events and commands, oldest first."""
     found = [
         {"at": one.at, "kind": "waits", "what": one.kind, "told": " ".join(filter(None, (one.numbers, one.by)))}
         for one in events

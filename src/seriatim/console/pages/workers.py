@@ -38,7 +38,6 @@ def _values(asked: Asked, rows: Sequence[Any]) -> Mapping[str, Any]:
 
 
 PAGE = list_page(
-    "workers",
     "Workers",
     workers.workers,
     WORKER,

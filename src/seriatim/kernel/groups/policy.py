@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
-from seriatim.errors import PolicyError, UsageError, shown
+from seriatim.errors import PolicyError, UsageError, is_whole, shown
 from seriatim.kernel.arguments import refusing
 from seriatim.kernel.values.time import micros, seconds
 
@@ -26,7 +26,7 @@ HORIZON = 3600.0
 
 
 def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    if not is_whole(value):
         raise PolicyError(f"{policy}: {name} must be a whole number, not {shown(value)}", argument=name)
     if not least <= value <= most:
         raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {shown(value)}", argument=name)

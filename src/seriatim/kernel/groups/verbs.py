@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any
 
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, UsageError, is_whole, shown
 from seriatim.kernel.groups.states import TRIED_AGAIN, GroupState
 
 #: No number beyond that, or below its negative, can be named.
@@ -263,7 +263,7 @@ def checked(action: Action, given: Mapping[str, Any]) -> dict[str, Any]:
         number = found.get(name, 0)
         if parameter.kind is not ParameterKind.NUMBER:
             continue
-        if isinstance(number, bool) or not isinstance(number, int):
+        if not is_whole(number):
             raise UsageError(f"{name} can't be {shown(number)}", remedy="a whole number")
         if not -_LARGEST <= number <= _LARGEST:
             raise UsageError(f"{shown(number)} is out of range", remedy=f"at most {_LARGEST:,}, and its negative")

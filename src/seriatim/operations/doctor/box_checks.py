@@ -20,8 +20,6 @@ from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local
 from seriatim.pipeline.text.secret import secret_in
 
-__all__ = ["CHECKS", "audit"]
-
 #: The seconds that the check of a law may take; a larger box is checked only on request.
 AUDIT_S = 2.0
 #: Workers look for leases that have run out every second, and do their chores every minute.
@@ -57,7 +55,6 @@ def _identity(box: MessageBox) -> Finding:
 
 @CHECKS.named("definitions", "all can be used")
 def _definitions(box: MessageBox) -> Finding | None:
-    """Check that all definitions can be used and contain no secret."""
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
     if broken:
@@ -81,9 +78,7 @@ def _definitions(box: MessageBox) -> Finding | None:
 
 @CHECKS.named("laws")
 def _laws(box: MessageBox) -> Finding:
-    """Check the laws of the box, as far as that takes seconds."""
-    with box.access.transaction() as transaction:
-        problems = broken_within(transaction, AUDIT_S)
+    problems = box.access.within(broken_within, AUDIT_S)
     if problems is None:
         found = f"not checked: a statement takes longer than {AUDIT_S:g} s, because the box is large"
         return ok(found, "seriatim doctor --audit checks them, however long that takes")
@@ -103,7 +98,6 @@ def _judged(problems: list[str]) -> Finding:
 
 @CHECKS.named("tickets", "every message got its ticket with the commit that published it")
 def _tickets(box: MessageBox) -> Finding | None:
-    """Check that every commit numbers its messages: triggers and tickets."""
     silent = invariants.silent_triggers(box)
     if silent:
         what = f"these triggers are switched off, or off in replication sessions: {', '.join(silent)}"
@@ -123,7 +117,6 @@ def _switched_on(silent: Sequence[str]) -> str:
 
 @CHECKS.named("faults")
 def _faults(box: MessageBox) -> Finding:
-    """Count the recorded faults of handlers; for information, since old faults are normal."""
     kept = kept_faults(box)
     since = "" if kept.since is None else f", the oldest of {local(kept.since)}"
     found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {counted(kept.kept_for.days, 'day')}"
@@ -132,7 +125,6 @@ def _faults(box: MessageBox) -> Finding:
 
 @CHECKS.named("clock", "this machine's clock goes with the database's")
 def _clock(box: MessageBox) -> Finding | None:
-    """Compare this machine's clock with the database's."""
     with box.access.transaction() as transaction:
         found = apart(ahead_s(transaction))
     if found is None:
@@ -143,9 +135,7 @@ def _clock(box: MessageBox) -> Finding | None:
 
 @CHECKS.named("time limits")
 def _time_limits(box: MessageBox) -> Finding:
-    """Name time limits of roles that end a turn before its own limit does."""
-    with box.access.transaction() as transaction:
-        found = transaction.rows("role_settings", RoleSetting)
+    found = box.access.within(lambda transaction: transaction.rows("role_settings", RoleSetting))
     short = [one for one in found if 0 < one.seconds < TURN_LIMIT_S]
     if not short:
         return ok(f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
@@ -184,7 +174,6 @@ def _leases(box: MessageBox) -> Finding | None:
 
 @CHECKS.named("schedules")
 def _schedules(box: MessageBox) -> Finding:
-    """Check that schedules publish: none has failed, and somebody is there who publishes for them."""
     found = schedules.schedules(box)
     failed = [
         f"{one.schedule!r} has published nothing since {one.failed_at}: {one.error}" for one in found if one.error
@@ -201,7 +190,6 @@ def _schedules(box: MessageBox) -> Finding:
 
 @CHECKS.named("links")
 def _links(box: MessageBox) -> Finding:
-    """Check that links to other boxes carry what waits on them."""
     found = links.status(box)
     failed = [f"{one.link!r} is {one.state}: {one.last_error}" for one in found if one.state == "down"]
     failed += [f"{one.link!r} is unpaired" for one in found if one.state == "unpaired"]

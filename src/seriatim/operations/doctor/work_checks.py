@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, TypeVar
 
 from seriatim.box.box import MessageBox
-from seriatim.box.connection.access import Transaction
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.bulk_operations import BulkFilter, bulk_operations_of
@@ -28,8 +27,6 @@ from seriatim.operations.ports import ports
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
-
-__all__ = ["CHECKS", "OF_QUEUE", "Work"]
 
 #: Ready work at which nobody is seen, may be so young without a need for a hand.
 PATIENCE_S = 30.0
@@ -50,7 +47,6 @@ _SET_ASIDE = ("late", "invalid", "rejected")
 
 
 _Row = TypeVar("_Row")
-_Read = TypeVar("_Read")
 
 
 class Work:
@@ -64,19 +60,15 @@ class Work:
     def __init__(self, box: MessageBox, queue: str | None = None) -> None:
         self.box, self.queue = box, queue
 
-    def read(self, look: Callable[[Transaction], _Read]) -> _Read:
-        with self.box.access.transaction() as transaction:
-            return look(transaction)
-
     def rows(self, name: str, of: type[_Row], **parameters: Any) -> list[_Row]:
         """The rows of a statement; where they are about queues, those about the queue."""
-        found = self.read(lambda transaction: transaction.rows(name, of, **parameters))
+        found = self.box.access.within(lambda transaction: transaction.rows(name, of, **parameters))
         return [one for one in found if self.queue in (None, getattr(one, "queue", self.queue))]
 
     @cached_property
     def counts(self) -> list[QueueCounts]:
         """The counts of all queues."""
-        return self.read(lambda transaction: counts_of(transaction, self.queue))
+        return self.box.access.within(counts_of, self.queue)
 
     @cached_property
     def stopped(self) -> list[needs.StoppedGroups]:
@@ -91,7 +83,7 @@ class Work:
     @cached_property
     def ready(self) -> dict[str, ReadyWork]:
         """The queues that have something to hand out."""
-        return {name: one for name, one in self.read(ready_work).items() if self.queue in (None, name)}
+        return {name: one for name, one in self.box.access.within(ready_work).items() if self.queue in (None, name)}
 
 
 #: The checks, in the order of the report.
@@ -378,7 +370,7 @@ def _at_work(work: Work) -> Finding | None:
 
 @CHECKS.named("workers", "every process that works on a queue was heard of a moment ago")
 def _workers(work: Work) -> Finding | None:
-    found = work.read(lambda transaction: workers_of(transaction, WorkerFilter(work.queue)))
+    found = work.box.access.within(workers_of, WorkerFilter(work.queue))
     if not (silent := [one for one in found if one.is_silent and not _has_ended(one)]):
         return None
     told = [
@@ -436,7 +428,7 @@ def _subscriptions(work: Work) -> Finding | None:
 
 @CHECKS.named("transactions")
 def _transactions(work: Work) -> Finding:
-    found, hidden = work.read(lambda transaction: needs.open_transactions(transaction, LONG_TURN_S))
+    found, hidden = work.box.access.within(needs.open_transactions, LONG_TURN_S)
     unseen = f"; {counted(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
     if not found:
         return ok(f"none is older than {LONG_TURN_S:g} s{unseen}")
@@ -518,7 +510,6 @@ def _moment(at: datetime | None) -> str:
 
 @CHECKS.named("receive ports", "no message has come in through a port")
 def _receive_ports(work: Work) -> Finding | None:
-    """The ports through which messages come in that stand still, or that nobody runs."""
     if not (known := ports(work.box)):
         return None
     stopped = [one for one in known if one.is_held and one.problem is not None]

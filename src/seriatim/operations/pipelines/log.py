@@ -49,23 +49,9 @@ def _entries(place: PipelinePlace, chosen: LogFilter) -> Iterator[LogEntry]:
 
 
 def _logged(pipeline: str, answer: CommandResult) -> LogEntry:
-    told: dict[str, Any] = {
-        "arguments": dict(answer.arguments),
-        "why": answer.why,
-        "before": answer.before,
-        "after": answer.after,
-    }
-    told |= {"released": answer.released, "set_aside": answer.set_aside, "dry_run": answer.dry_run}
-    return LogEntry(
-        answer.id,
-        moment_of(answer.at),
-        pipeline,
-        answer.actor,
-        answer.verb,
-        answer.queue,
-        answer.group,
-        "dry run" if answer.dry_run and answer.result == "done" else answer.result,
-        answer.reason,
-        {name: value for name, value in told.items() if value},
-        None if answer.batch < 0 else answer.batch,
-    )
+    further = ("why", "before", "after", "released", "set_aside", "dry_run")
+    told: dict[str, Any] = {"arguments": dict(answer.arguments), **{name: getattr(answer, name) for name in further}}
+    result = "dry run" if answer.dry_run and answer.result == "done" else answer.result
+    of = (answer.id, moment_of(answer.at), pipeline, answer.actor, answer.verb, answer.queue, answer.group)
+    details = {name: value for name, value in told.items() if value}
+    return LogEntry(*of, result, answer.reason, details, None if answer.batch < 0 else answer.batch)

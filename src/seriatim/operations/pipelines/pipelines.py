@@ -212,7 +212,6 @@ def _standing(file: Path) -> dict[str, Any]:
 
 
 def _last_batch(query: Path) -> tuple[int | None, datetime | None]:
-    """The last committed batch, and its time."""
     commits = query / "commits"
     numbers = [int(one.name) for one in commits.iterdir() if one.name.isdecimal()] if commits.is_dir() else []
     if not numbers:

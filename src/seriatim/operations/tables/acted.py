@@ -23,17 +23,11 @@ def acted_table(title: str, *of_group: Table[Any]) -> Table[dict[str, object]]:
 
 EVENT: Table[Event] = Table(
     "An event of a group",
-    *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    *json_only(group="the group's key", first="the first number concerned", last="the last number concerned"),
     *json_only(count="how many messages or numbers it stands for"),
     row=Event,
 )
-OPERATION: Table[Operation] = Table(
-    "The result for a group",
-    *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
-    Column("events", None, rows=EVENT),
-    *json_only("more"),
-    row=Operation,
-)
+OPERATION: Table[Operation] = Table("The result for a group", Column("events", None, rows=EVENT), row=Operation)
 REFUSED: Table[Refused] = Table(
     "A refused group", *json_only(queue="the queue's name", group="the group's key", why="the reason"), row=Refused
 )

@@ -23,7 +23,6 @@ BULK_OPERATIONS: Table[BulkOperation] = Table(
 )
 BULK_GROUPS: Table[BulkGroup] = Table(
     "A group of a bulk operation",
-    *json_only("queue_id"),
     *columns("queue", "group"),
     Column("result", shown=lambda one: one.result or "left"),
     Column("why"),

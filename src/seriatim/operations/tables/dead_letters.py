@@ -16,20 +16,15 @@ DEAD_LETTERS: Table[DeadLetter] = Table(
     Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
     *columns("queue", "group"),
     Column("message_id", "message"),
-    *json_only("type"),
     *columns("sequence", "ordinal"),
     Column("attempt", "attempts"),
     Column("reason", shown=_reason),
-    *json_only("error"),
     Column("aside_at", "set aside", after="number"),
-    *json_only("received_at"),
     row=DeadLetter,
 )
 REQUEUED: Table[Requeued] = Table(
     "A dead letter that was put back",
-    *json_only("operation_id"),
     Column("letter", None, rows=DEAD_LETTERS),
     *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
-    *json_only("warning"),
     row=Requeued,
 )

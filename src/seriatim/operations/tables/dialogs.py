@@ -14,7 +14,6 @@ DIALOGS: Table[DialogView] = Table(
     Column("service"),
     Column("to_services", "to", meaning="the service of the other side; of a monolog all services that receive it"),
     Column("contract", meaning="its contract"),
-    *json_only("queue"),
     *json_only(group_id="its conversation group"),
     *json_only(
         is_initiator="whether this side has begun the dialog",
@@ -36,6 +35,5 @@ DIALOGS: Table[DialogView] = Table(
         error="the text of its error, if any",
     ),
     *json_only(far_box="the box of the other side; null if it is this one, and so are the next five"),
-    *json_only("link", "stream", "acknowledged", "last_contact", "unanswered_since", "suspended"),
     row=DialogView,
 )

@@ -22,9 +22,7 @@ def happened(*more: str) -> tuple[Column[Any], ...]:
     )
 
 
-EVENTS: Table[EventView] = Table(
-    "An event", *json_only("event_id", "position"), *happened("recorded_at"), row=EventView
-)
+EVENTS: Table[EventView] = Table("An event", *happened("recorded_at"), row=EventView)
 KIND_COUNTS: Table[KindCount] = Table(
     "A count of events",
     Column("kind", "event"),

@@ -8,7 +8,7 @@ from seriatim.box.views.find import FoundMessage, SearchResult, Similar
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.groups import GROUPS
 from seriatim.operations.tables.messages import MESSAGES
-from seriatim.operations.tables.table import Column, Table, columns, json_only
+from seriatim.operations.tables.table import Column, Table, columns
 
 FOUND_MESSAGES: Table[FoundMessage] = Table(
     "A found message",
@@ -25,11 +25,9 @@ SIMILAR: Table[Similar] = Table(
 )
 FOUND: Table[SearchResult] = Table(
     "What a box knows of a text",
-    *json_only("text"),
     Column("groups", None, rows=GROUPS),
     Column("messages", None, rows=FOUND_MESSAGES),
     Column("faults", None, rows=FAULTS),
-    *json_only("published", "keeps"),
     Column("similar", None, rows=SIMILAR, optional=True),
     row=SearchResult,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
+from seriatim.operations.tables.table import Column, Table, columns, if_any
 from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
 from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
@@ -16,27 +16,19 @@ def _numbers(one: EntryView) -> str:
 
 SESSIONS: Table[SessionView] = Table(
     "A session of two regions",
-    *columns("name", "queue", "session", "state"),
-    Column("done_through", "done through"),
-    *json_only("sent_through"),
+    *columns("name", "queue", "session", "state", "done_through"),
     Column("next_number", "next"),
-    *json_only("message_id"),
-    Column("waits_for", "waits for", optional=True),
-    Column("region", optional=True),
-    Column("lease_until", "lease until", optional=True),
+    *columns("waits_for", "region", "lease_until", optional=True),
     if_any("attempts"),
     Column("fault", "error", optional=True),
-    *json_only("version"),
     if_any("take_overs", "take-overs"),
     if_any("conflicts"),
-    *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
     row=SessionView,
     nothing="there are no sessions",
 )
 ENTRIES: Table[EntryView] = Table(
     "A number of a session",
-    *json_only("first_number"),
     Column("number", shown=_numbers),
     Column("state"),
     Column("message_id", "message"),
@@ -50,8 +42,7 @@ ENTRIES: Table[EntryView] = Table(
 LOGGED: Table[LogEntry] = Table(
     "What an operator did in a journal",
     *columns("at", "actor", "action", "name"),
-    Column("queue", optional=True),
-    Column("session", optional=True),
+    *columns("queue", "session", optional=True),
     *columns("reason", "detail"),
     row=LogEntry,
     nothing="no operator has done anything",
@@ -71,10 +62,8 @@ PIPELINES: Table[PipelineView] = Table(
     Column("region", "active in region"),
     Column("holder", optional=True),
     Column("held_since", "since", optional=True),
-    Column("lease_until", "lease until", optional=True),
-    *json_only("is_over"),
+    Column("lease_until", optional=True),
     if_any("take_overs", "take-overs"),
-    *json_only("version"),
     row=PipelineView,
     nothing="no pipeline has run with claims: journal",
 )
@@ -87,17 +76,10 @@ DELIVERED: Table[DeliveredView] = Table(
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",
-    *columns("session", "action"),
-    Column("done_through", "done through"),
-    *columns("state", "detail"),
-    *json_only("skipped_from", "skipped_through", "message_ids"),
+    *columns("session", "action", "done_through", "state", "detail"),
     row=ActionResult,
 )
-RESUBMITTED: Table[Resubmitted] = Table(
-    "A dead letter of two regions that was published again",
-    *json_only("message_id", "new_id", "queue", "session", "number", "regions", "left"),
-    row=Resubmitted,
-)
+RESUBMITTED: Table[Resubmitted] = Table("A dead letter of two regions that was published again", row=Resubmitted)
 RECOVERY: Table[Recovery] = Table(
     "What a recovery did",
     Column("incarnation"),

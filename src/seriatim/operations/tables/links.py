@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from seriatim.box.links.transmission import LinkExchange
 from seriatim.box.views.links import LinkView, StreamView
-from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
+from seriatim.operations.tables.table import Column, Table, columns, if_any
 
 LINKS: Table[LinkView] = Table(
     "A link",
-    *columns("link", "state", "box"),
-    *json_only("role", "public_key", "has_address", "queues", "traces"),
-    Column("waiting"),
+    *columns("link", "state", "box", "waiting"),
     Column("unacknowledged", "on the way"),
     *columns("streams_out", "streams_in"),
     if_any("ending"),
@@ -18,19 +16,15 @@ LINKS: Table[LinkView] = Table(
     if_any("replayed"),
     if_any("restored"),
     Column("oldest", optional=True),
-    *json_only("last_sent", "last_received"),
     Column("last_error", "error", optional=True),
     Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
     Column("older_at", "refused an older one", optional=True),
-    *json_only("refused", "refused_at"),
     row=LinkView,
     nothing="there are no links",
 )
 STREAMS: Table[StreamView] = Table(
     "A stream",
-    *columns("link", "direction", "queue", "key"),
-    *json_only("incarnation"),
-    *columns("number", "state"),
+    *columns("link", "direction", "queue", "key", "number", "state"),
     Column("sent", optional=True),
     Column("acknowledged"),
     Column("attempts", optional=True),
@@ -43,7 +37,6 @@ STREAMS: Table[StreamView] = Table(
 EXCHANGES: Table[LinkExchange] = Table(
     "An exchange over a link",
     *columns("link", "sent", "acknowledged", "received"),
-    *json_only("more"),
     Column("error", optional=True),
     row=LinkExchange,
     nothing="this box has no link with an address",

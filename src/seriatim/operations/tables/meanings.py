@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pkgutil
 import re
 from collections.abc import Iterable
 from functools import cache
@@ -15,14 +14,9 @@ from seriatim.operations.tables.table import Column, Table
 _PLAIN = re.compile(r"(its|the \w+'s) \w+")
 
 
-def row_class(table: Table[Any]) -> Any:
-    """The class of the rows of a table; None if they are plain mappings."""
-    return pkgutil.resolve_name(table.row) if isinstance(table.row, str) else table.row
-
-
 def documented(table: Table[Any]) -> tuple[str, dict[str, str]]:
     """What the docstring of the class of its rows says of it, and of each field."""
-    kind = row_class(table)
+    kind = table.row_class
     return ("", {}) if kind is None else _documented(kind)
 
 

@@ -16,7 +16,6 @@ MESSAGES: Table[Placed] = Table(
     "A message in a queue",
     Column("message_id", "message"),
     Column("type"),
-    *json_only("location", "epoch", "number"),
     text_only(
         "ticket", lambda one: ticket_text(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
     ),
@@ -24,13 +23,10 @@ MESSAGES: Table[Placed] = Table(
     Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
     Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
     Column("sequence"),
-    *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
-    *json_only("body_bytes"),
     Column("parts", shown=lambda one: one.parts or None),
-    *json_only("id_space", "error", "postponed", "postponed_until"),
     row=Placed,
 )
-_PART: Table[Part] = Table("A part of a message", *json_only("name", "content_type", "body"), row=Part)
+_PART: Table[Part] = Table("A part of a message", row=Part)
 MESSAGE: Table[Stored] = Table(
     "A message",
     Column("message_id", None, meaning="its id"),
@@ -58,14 +54,11 @@ SET_ASIDE: Table[SetAside] = Table(
     Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
     *columns("sequence", "reason"),
     Column("since", after="status"),
-    *json_only("received_at", "entry_id", "arrival_id", "position"),
     row=SetAside,
 )
 PUT_BACK: Table[PutBack] = Table(
     "A message that was put back",
-    *json_only("operation_id"),
     Column("message", None, rows=SET_ASIDE),
     *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
-    *json_only("status"),
     row=PutBack,
 )

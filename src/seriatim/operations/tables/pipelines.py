@@ -14,7 +14,7 @@ from seriatim.operations.log_entries import LogEntry
 from seriatim.operations.tables.acted import EVENT, REFUSED, acted_table
 from seriatim.operations.tables.events import happened
 from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
-from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
+from seriatim.operations.tables.texts import set_aside_counts
 from seriatim.pipeline.text.moment import period_of
 
 if TYPE_CHECKING:
@@ -56,18 +56,13 @@ GROUP: Table[Group] = Table(
         "the missing numbers, from `missing_first` through `missing_last`",
     ),
     Column("held"),
-    *json_only("missing_first", "missing_last", "last_released", "ordinal", "incarnation"),
     Column("due_at", "due", after="missing"),
-    *json_only("late", "by_operator", "closing", "unopened", "restart_suspected"),
     Column("reason", shown=lambda one: one.reason or None),
     row="seriatim.operations.pipelines.groups:Group",
 )
 OPERATION: Table[Operation] = Table(
     "The result for a group of a pipeline",
-    *json_only("operation_id", "action", "pipeline", "queue", "group", "obeyed", "batch", "before", "after"),
-    *json_only("released", "set_aside"),
     Column("events", None, rows=EVENT),
-    *json_only("queued", "dry_run"),
     row="seriatim.operations.pipelines.groups:Operation",
 )
 ACTED = acted_table("The result for many groups of a pipeline", OPERATION, REFUSED, GROUP)
@@ -77,7 +72,6 @@ LOGGED: Table[LogEntry] = Table(
     Column("pipeline", shown=lambda one: one.pipeline or None),
     *json_only("operation_id"),
     *columns("actor", "action", "queue", "group", "result", "reason"),
-    *json_only("details", "batch", "role"),
     row=LogEntry,
     nothing="no operator has done anything yet",
 )
@@ -97,16 +91,13 @@ DESTINATIONS: Table[DestinationCounts] = Table(
     "The counts of a destination",
     *columns("queue", "released", "held", "holes", "groups"),
     text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
-    *json_only(*SET_ASIDE),
     Column("unrouted", shown=lambda one: one.unrouted or None),
     Column("void", "voids", shown=lambda one: one.void or None),
     Column("copy", "copies", shown=lambda one: one.copy or None),
     row="seriatim.operations.pipelines.pipelines:DestinationCounts",
 )
 LEASE: Table[LeaseState] = Table(
-    "Whether a run delivers, where two share a lease",
-    *json_only("state", "region", "holder_region", "holder", "until", "reason"),
-    row="seriatim.spark.control.lease_state:LeaseState",
+    "Whether a run delivers, where two share a lease", row="seriatim.spark.control.lease_state:LeaseState"
 )
 TICKETS: Table[NextTicket] = Table(
     "The next ticket of a location",
@@ -117,7 +108,6 @@ TICKETS: Table[NextTicket] = Table(
 COUNTS: Table[PipelineCounts] = Table(
     "The counts of a pipeline",
     Column("pipeline"),
-    *json_only("checkpoint"),
     Column("running", "state", shown=lambda one: "running" if one.running else "stopped"),
     Column("lease", rows=LEASE, shown=lambda one: None if one.lease is None else one.lease.in_words, optional=True),
     Column("batch"),

@@ -14,26 +14,20 @@ def _stopped(counts: QueueCounts) -> str:
     return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")
 
 
-SETTINGS: Table[QueueSettings] = Table(
-    "The settings of a queue",
-    *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
-    row=QueueSettings,
-)
+SETTINGS: Table[QueueSettings] = Table("The settings of a queue", row=QueueSettings)
 COUNTS: Table[QueueCounts] = Table(
     "The counts of a queue",
     *columns("queue", "policy"),
     Column("enabled", "state", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
-    *json_only("owner"),
     *columns("arrived", "held", "queued", "in_hand"),
     text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
     *json_only(**{one: f"messages that were set aside as {one}" for one in SET_ASIDE[:-1]}, dead="its dead letters"),
     Column("oldest"),
-    *json_only("max_messages"),
     Column("stopped", "stopped groups", shown=_stopped, after="in hand"),
     Column("waiting_groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
-    *json_only("standing_holes", "faulted", "is_idle", "void"),
+    *json_only("standing_holes", "is_idle", "void"),
     Column("open_places", after="waiting groups", optional=True),
     Column("oldest_open", after="open places", optional=True),
     row=QueueCounts,

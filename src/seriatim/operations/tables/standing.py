@@ -7,45 +7,26 @@ from seriatim.box.views.open_places import OnWay, OpenPlace
 from seriatim.box.views.operations_done import Logged
 from seriatim.operations.tables.events import EVENTS
 from seriatim.operations.tables.groups import GROUP
-from seriatim.operations.tables.table import Column, Table, columns, json_only
+from seriatim.operations.tables.table import Column, Table, columns
 
-_HEAD: Table[Head] = Table(
-    "A message at the head of a group",
-    *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),
-    *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped", "given"),
-    row=Head,
-)
-_PROCESSED: Table[Processed] = Table(
-    "The last processed message of a group", *json_only("ordinal", "sequence", "at", "by", "is_kept"), row=Processed
-)
+_HEAD: Table[Head] = Table("A message at the head of a group", row=Head)
+_PROCESSED: Table[Processed] = Table("The last processed message of a group", row=Processed)
 LOG: Table[Logged] = Table(
     "An entry of the operator log",
     Column("operation_id", "operation"),
-    *columns("at", "actor", "action"),
-    *json_only("queue", "group"),
-    Column("reason"),
-    *json_only("details"),
+    *columns("at", "actor", "action", "reason"),
     Column("role", after="actor"),
     row=Logged,
 )
-_ON_WAY: Table[OnWay] = Table(
-    "A message on the way to a gate",
-    *json_only("message_id", "type", "queue", "group", "why", "since", "until", "error", "helps"),
-    row=OnWay,
-)
+_ON_WAY: Table[OnWay] = Table("A message on the way to a gate", row=OnWay)
 _PLACE: Table[OpenPlace] = Table(
-    "The first open place of a gate's group",
-    *json_only("number", "since", "messages"),
-    Column("waits_for", None, rows=_ON_WAY),
-    row=OpenPlace,
+    "The first open place of a gate's group", Column("waits_for", None, rows=_ON_WAY), row=OpenPlace
 )
 STANDING: Table[Standing] = Table(
     "The diagnosis of a group",
     Column("view", None, rows=GROUP),
-    *json_only("why"),
     Column("blocks", None, rows=_HEAD),
     Column("following", None, rows=_HEAD),
-    *json_only("behind", "allowed", "helps", "commands"),
     Column("operations", None, rows=LOG),
     Column("processed", None, rows=_PROCESSED),
     Column("events", None, rows=EVENTS),

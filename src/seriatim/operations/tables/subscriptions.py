@@ -24,5 +24,6 @@ SUBSCRIPTIONS: Table[BoxSubscription] = Table(
         meaning="the message types that are granted to the role now",
     ),
     row=BoxSubscription,
+    lacks=("subscription_id", "declared"),
     nothing="there are no subscriptions",
 )

@@ -6,10 +6,12 @@ A face prints them in its own way: a command as lines, a page of the console as 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import pkgutil
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from types import EllipsisType
 from typing import Any, Generic, Self, TypeVar, cast
 from uuid import UUID
@@ -85,9 +87,9 @@ class Column(Generic[_Row]):
         return next(fitting).object_of(found)
 
 
-def columns(*names: str) -> tuple[Column[Any], ...]:
+def columns(*names: str, optional: bool = False) -> tuple[Column[Any], ...]:
     """Columns for people and JSON: fields of the row, by their names."""
-    return tuple(Column(name) for name in names)
+    return tuple(Column(name, optional=optional) for name in names)
 
 
 def if_any(name: str, heading: str | EllipsisType = ...) -> Column[Any]:
@@ -110,8 +112,9 @@ class Table(Generic[_Row]):
 
     Args:
         title: the name of a row, for the reference.
-        columns: its columns, in the order of JSON.
+        columns: its columns, in the order of JSON. A field of the row that isn't named is in JSON only, before the next field.
         row: the class of its rows; as ``module:name`` where its module is slow to import. None: they are plain mappings.
+        lacks: the fields of the row that it hasn't: objects of declarations, whose own fields are columns.
         nothing: the text for people if there are no rows; None: the headings.
         more: the further names of JSON objects: the rows are mappings, and printed whole.
         base: the table that it extends.
@@ -122,17 +125,37 @@ class Table(Generic[_Row]):
         title: str,
         *columns: Column[_Row],
         row: type[_Row] | str | None = None,
+        lacks: Collection[str] = (),
         nothing: str | None = _NOTHING,
         more: str = "",
         base: Table[_Row] | None = None,
     ) -> None:
         self.title = title
-        self.columns = columns
         self.row = row
+        self._named, self.lacks = columns, lacks
         self.nothing = nothing
         self.more = more
         self.base = base
         self._shown = _for_people(columns)
+
+    @cached_property
+    def columns(self) -> tuple[Column[_Row], ...]:
+        """The columns, in the order of JSON."""
+        fields = _fields(self.row_class)
+        left = [one for one in fields if one not in self.lacks and all(column.name != one for column in self._named)]
+        found: list[Column[_Row]] = []
+        last = max((at for at, one in enumerate(self._named, 1) if one.name in fields), default=len(self._named))
+        for place, one in enumerate(self._named[:last]):
+            behind = next(column.name for column in self._named[place:] if column.name is not None)
+            while left and behind in fields and fields.index(left[0]) < fields.index(behind):
+                found += json_only(left.pop(0))
+            found.append(one)
+        return (*found, *json_only(*left), *self._named[last:])
+
+    @property
+    def row_class(self) -> Any:
+        """The class of its rows; None if they are plain mappings."""
+        return pkgutil.resolve_name(self.row) if isinstance(self.row, str) else self.row
 
     def is_of(self, row: object) -> bool:
         """Whether a row has the class of its rows."""
@@ -160,11 +183,12 @@ class Table(Generic[_Row]):
 
     def extended(self, title: str, *columns: Column[_Row], first: Sequence[Column[_Row]] = ()) -> Self:
         """A table with further columns, behind the present ones or first."""
-        return type(self)(title, *first, *self.columns, *columns, row=self.row, nothing=self.nothing, base=self)
+        named = (*first, *self._named, *columns)
+        return type(self)(title, *named, row=self.row, lacks=self.lacks, nothing=self.nothing, base=self)
 
     def only(self, *headings: str, nothing: str | None = _NOTHING) -> Self:
         """The same table with only these columns for people; JSON is the same."""
-        found = type(self)(self.title, *self.columns, row=self.row, nothing=nothing, more=self.more)
+        found = type(self)(self.title, *self._named, row=self.row, lacks=self.lacks, nothing=nothing, more=self.more)
         found._shown = [one for one in self._shown if one.title in headings]  # noqa: SLF001 -- a table of the same class
         return found
 
@@ -199,8 +223,11 @@ def as_json_line(found: object) -> str:
     return json.dumps(found, ensure_ascii=False, default=_written)
 
 
+def _fields(row: Any) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(row)) if is_dataclass(row) else getattr(row, "_fields", ())
+
+
 def _for_people(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
-    """The columns for people, in their order."""
     found = [one for one in columns if one.title is not None and one.after is None]
     for one in columns:
         if one.after is not None:

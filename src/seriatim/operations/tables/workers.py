@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.box.views.workers import WorkerView, WorkView
-from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.operations.tables.table import Column, Table, columns, text_only
 from seriatim.pipeline.text.moment import local, period_of
 
 
@@ -26,21 +26,14 @@ def longest(worker: WorkerView) -> str | None:
     return f"{', '.join(part for part in told if part)} since {local(one.since)}".strip()
 
 
-WORK: Table[WorkView] = Table(
-    "A message in a worker's hand", *json_only("group", "message_id", "attempt", "since"), row=WorkView
-)
+WORK: Table[WorkView] = Table("A message in a worker's hand", row=WorkView)
 WORKER: Table[WorkerView] = Table(
     "A worker",
     *columns("queue", "host"),
     Column("pid", shown=lambda one: str(one.pid)),
-    *json_only("name", "role", "is_reader", "mode"),
     Column("started_at", "since"),
     Column("seen_at", "seen", shown=lambda one: f"{ago(one.silent_s)}{', silent' if one.is_silent else ''}"),
-    *json_only("silent_s", "is_silent"),
-    Column("workers"),
-    *json_only("threads"),
-    Column("run_length"),
-    *json_only("rate"),
+    *columns("workers", "run_length"),
     Column("busy", "in hand"),
     Column("in_hand", None, rows=WORK),
     text_only("longest", longest, "what it has had in hand for longest"),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, is_whole
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
 from seriatim.pipeline.text.secret import secret_in
@@ -145,7 +145,7 @@ class Section:
         value = self.plain(key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        if not is_whole(value, least, most):
             self.fault(key, f"{self.full(key)} must be a whole number from {least} to {most}, not {_shown(value)}")
             return None
         return value

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.pipeline.text.storable import fits_text
 
 P = ParamSpec("P")
@@ -26,7 +26,7 @@ def _are_texts(values: Sequence[object]) -> bool:
 def _is_number(value: object) -> bool:
     if isinstance(value, float):
         return not math.isnan(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+    return is_whole(value)
 
 
 def _is_path(value: object) -> bool:
@@ -39,7 +39,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "float": (_is_number, "a number"),
     "str": (_is_text, "text without NUL"),
     "bool": (lambda value: isinstance(value, bool), "True or False"),
-    "int": (lambda value: isinstance(value, int) and not isinstance(value, bool), "a whole number"),
+    "int": (is_whole, "a whole number"),
     "Path": (_is_path, "a path"),
     "Sequence[str]": (lambda value: isinstance(value, Sequence) and _are_texts(value), "a list of texts"),
     "Mapping[str, str]": (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, is_whole, shown
 from seriatim.kernel.fields import Choice, Declaration, Period, Plain, Whole, takes
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.regions.claims import EntryState, JournalAnswer
@@ -68,7 +68,7 @@ class Numbered:
                 raise UsageError(f"a {noun} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
             if len(value.encode()) > MAX_KEY_BYTES:
                 raise UsageError(f"the {noun} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
-        if isinstance(self.number, bool) or not isinstance(self.number, int) or abs(self.number) > _LARGEST:
+        if not is_whole(self.number, -_LARGEST, _LARGEST):
             raise UsageError(
                 f"the number of a message can't be {shown(self.number, 80)}",
                 where=f"session {shown(self.session, 80)}",

@@ -20,7 +20,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.workers.own_session import own_session
-from seriatim.errors import QueueFull, SeriatimError, Unavailable, UsageError, shown
+from seriatim.errors import QueueFull, SeriatimError, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.location import checked_location
@@ -95,7 +95,7 @@ class ReceivePort:
                 f"port can't be {shown(port, 80)}", remedy="text such as 'mllp: {listen: 127.0.0.1:2575}', or a source"
             )
         self._source = source_of(port) if isinstance(port, str) else port
-        if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= 100_000:
+        if not is_whole(batch, 1, 100_000):
             raise UsageError(f"batch can't be {shown(batch)}", remedy="a number of messages from 1 to 100,000")
         self._lease_s = seconds(micros(lease))
         if not _SHORTEST_LEASE_S <= self._lease_s <= _LONGEST_LEASE_S:

@@ -28,7 +28,7 @@ from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
 from seriatim.box.measures import MEASURES, Measure, Snapshot
 from seriatim.box.workers.heartbeat import forget
-from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
+from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.fields import to_stored
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.declared.error_class import FaultKinds
@@ -97,7 +97,7 @@ class Supervisor:
         until_idle: bool = False,
         regional: RegionalPlace | None = None,
     ) -> None:
-        if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
+        if not is_whole(processes, 1, _MOST_PROCESSES):
             raise UsageError(
                 f"processes can't be {shown(processes)}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}"
             )

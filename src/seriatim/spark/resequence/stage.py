@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.errors import ColumnError, UsageError
+from seriatim.errors import ColumnError, UsageError, is_whole
 from seriatim.kernel.fields import fields_apart
 from seriatim.kernel.groups import numbers
 from seriatim.kernel.groups.policy import (
@@ -247,7 +247,7 @@ def _merged(
 
 
 def _check_arguments(buckets: object, output: str) -> None:
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+    if not is_whole(buckets, 1, MOST_BUCKETS):
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
         raise UsageError(f'output must be "released" or "all", not {output!r}')

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.errors import ColumnError, UsageError
+from seriatim.errors import ColumnError, UsageError, is_whole
 from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, Stamp
 from seriatim.spark.frames.columns import NESTED, TICKET, TURN_OVER, check_columns, check_frame, quoted, type_of
@@ -62,7 +62,7 @@ def stamp(
     batch that runs again gives the same tickets.
     """
     check_frame(df, "stamp")
-    if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
+    if not is_whole(buckets, 1, MOST_BUCKETS):
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     _check_last_number(last_number)
     check_columns(df, ["ticket"])
@@ -134,7 +134,7 @@ def _location(df: DataFrame, location: str | Column) -> Column:
 
 
 def _check_last_number(last_number: int) -> None:
-    if not isinstance(last_number, int) or isinstance(last_number, bool) or not 1 <= last_number <= LAST_NUMBER:
+    if not is_whole(last_number, 1, LAST_NUMBER):
         raise UsageError(f"last_number must be a whole number from 1 to {LAST_NUMBER}, not {last_number!r}")
 
 
