@@ -32,9 +32,9 @@ from seriatim.operations.tables.subscriptions import SUBSCRIPTIONS
 from seriatim.operations.tables.table import text_only
 
 
-def _why(one: dialogs.DialogView) -> str | None:
-    """Why its messages wait, where it is on its way to another box, and the error with which it was ended."""
-    told = [f"waits: {one.transmission_status}"] if one.waiting and one.transmission_status else []
+def _how_far(one: dialogs.DialogView) -> str | None:
+    """How far another box has acknowledged its messages, and the error with which it was ended."""
+    told = []
     if one.link is not None:
         where = f"link {one.link}, box {one.far_box}" + ("" if one.stream is None else f", stream {one.stream}")
         told.append(f"{where}: acknowledged below {one.acknowledged}")
@@ -48,9 +48,7 @@ def _why(one: dialogs.DialogView) -> str | None:
 _DIALOGS = DIALOGS.extended(
     "A side of a dialog",
     text_only(
-        "why",
-        _why,
-        "why its messages wait, how far another box has acknowledged them, or the error with which it was ended",
+        "how far", _how_far, "how far another box has acknowledged its messages, or the error with which it was ended"
     ),
 )
 _SUBSCRIPTIONS = SUBSCRIPTIONS.extended(
