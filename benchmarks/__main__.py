@@ -36,6 +36,7 @@ from benchmarks.gate import gates
 from benchmarks.links import linking
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.monitored import monitored
+from benchmarks.numbers import numbers
 from benchmarks.over_http import over_http
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
@@ -149,6 +150,7 @@ PARTS = {
     "throughput": _Part("Order on Spark, a million messages a batch", throughput, on_spark=True),
     "small": _Part("Order on Spark, a thousand messages a batch", small, on_spark=True),
     "state": _Part("Order on Spark beside a large state", state, on_spark=True),
+    "numbers": _Part("Numbers as producers have them", numbers, on_spark=True),
     "stamp": _Part("Tickets on Spark", stamping, on_spark=True),
     "filters": _Part("Routing on Spark", filtering, on_spark=True),
     "whole": _Part("A whole pipeline", whole, on_spark=True),

@@ -69,7 +69,7 @@ def between(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
     with serving(root / "postgres") as server:
         rows = _rows(spark).cache()
         rows.count()
-        process = _server(server.dsn)
+        process = server_process(server.dsn)
         with _without_autovacuum(server.dsn):
             _plain_table(server.dsn, rows)
             found = [_round(spark, server.dsn, process, rows, turn) for turn in range(_ROUNDS + 1)][1:]
@@ -200,7 +200,7 @@ def _copying(connection: Connection, tables: Mapping[str, str], after: str = "")
     return work
 
 
-def _server(dsn: str) -> int:
+def server_process(dsn: str) -> int:
     """The process of the server that a connection's process was started by."""
     with psycopg.connect(dsn) as connection:
         stat = Path(f"/proc/{connection.info.backend_pid}/stat").read_text()

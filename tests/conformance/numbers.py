@@ -9,7 +9,7 @@ from typing import Any
 
 from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
-from tests.conformance.case import CLOCK, Act, Case, Late, Message, at, later, of
+from tests.conformance.case import CLOCK, Act, Case, Late, Message, at, by, later, of
 
 _SPANS = Sequence(through="through")
 _EPOCHS = Sequence(epoch="epoch")
@@ -161,18 +161,72 @@ SPANS = (
     ),
 )
 
-VOIDS_BY_FILTER = tuple(
-    Case(
-        f"voids: a filter says which they are, with {policy.name}",
-        "numbers 2",
-        policy,
-        (at(0, "g", 1, of(2, leaves_nothing=True), 3),),
-        numbers=Sequence(void="leaves_nothing"),
-        released={"g": [1, 3]},
-        void={"g": [2]},
-    )
-    for policy in (Standard(), Fifo(), BestEffort(window=1), UnitOfWork(size=3), Unordered())
-    if not isinstance(policy, BestEffort)
+VOIDS_BY_FILTER = (
+    *(
+        Case(
+            f"voids: a filter says which they are, with {policy.name}",
+            "numbers 2",
+            policy,
+            (at(0, "g", 1, of(2, leaves_nothing=True), 3),),
+            numbers=Sequence(void="leaves_nothing"),
+            released={"g": [1, 3]},
+            void={"g": [2]},
+        )
+        for policy in (Standard(), Fifo(), UnitOfWork(size=3), Unordered())
+    ),
+    *(
+        Case(
+            f"voids: a filter says which they are in a round, by {policy.by}",
+            "numbers 2",
+            policy,
+            (at(0, "g", 2, of(1, leaves_nothing=True)), at(20, "g", 3, of(1, leaves_nothing=True)), at(40, "clock", 1)),
+            numbers=Sequence(void="leaves_nothing"),
+            released={"g": [2, 3]},
+            late={"g": [1]},
+            void={"g": [1]},
+            held={"clock": [1]},
+        )
+        for policy in (BestEffort(window=10, buffer=0), BestEffort(by="time", window=10, buffer=0))
+    ),
+    *(
+        Case(
+            f"voids: a filter says which they are, where messages open and close groups, with {policy.name}",
+            "numbers 2",
+            policy,
+            (
+                at(0, "g", of(1, opens=True), of(2, leaves_nothing=True), 3),
+                at(0, "h", of(1, opens=True, leaves_nothing=True), 2),
+                at(1, "g", of(4, closes=True)),
+            ),
+            note="a void opens no group",
+            opens=True,
+            closes=True,
+            numbers=Sequence(void="leaves_nothing"),
+            released={"g": [1, 3, 4]},
+            void={"g": [2], "h": [1]},
+            held={"h": [2]},
+            states={"g": "closed"},
+        )
+        for policy in (Standard(), Fifo())
+    ),
+    *(
+        Case(
+            f"voids: a filter says which they are, where two regions send messages, with {policy.name}",
+            "numbers 2",
+            policy,
+            (
+                at(0, "g", *by("a", 1), of(2, leaves_nothing=True, region="a", id="2"), *by("a", 3)),
+                at(1, "g", *by("b", 1), of(4, leaves_nothing=True), *by("b", 3)),
+            ),
+            note="a void needs no region",
+            regions=True,
+            numbers=Sequence(void="leaves_nothing"),
+            released={"g": [1, 3]},
+            copy={"g": [1, 3]},
+            void={"g": [2, 4]},
+        )
+        for policy in (Standard(remember=64), Fifo())
+    ),
 )
 
 GAPS = (

@@ -189,11 +189,12 @@ def _packet(case: Case, numbers: range) -> pa.Table:
 
 def _said(case: Case, one: Message) -> Read:
     """What a message says of its number."""
+    size = _size(case, one)
     if case.numbers is not None:
         policy = on_spark.queue_of(case).policy_of(None)
-        return NumberReader(policy, case.numbers).read(one.sequence, one.properties, void=one.is_void)
+        read = NumberReader(policy, case.numbers).read(one.sequence, one.properties, void=one.is_void)
+        return read if size is None else read._replace(size=size)
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
-    size = _size(case, one)
     bits, weight = NOT_SAID if size is None else size, 0 if one.is_void else 1
     if one.sequence is None or isinstance(case.policy, Fifo | Unordered):
         return Read(Reason.SEQUENCE_MISSING, 0, bits, weight)

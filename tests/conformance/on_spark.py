@@ -78,7 +78,7 @@ def queue_of(case: Case) -> Queue:
             closes="closes" if case.closes else None,
             unopened_timeout=case.unopened_timeout,
         ),
-        sequence="moment" if by_time else "number" if case.numbers is None else by_column(case.numbers),
+        sequence=_sequence_of(case, "moment" if by_time else "number"),
         compare="content" if _compares(case.policy) and not case.regions else None,
     )
 
@@ -87,9 +87,12 @@ def _compares(policy: Policy) -> bool:
     return isinstance(policy, Standard) or (isinstance(policy, UnitOfWork) and not policy.once)
 
 
-def by_column(numbers: Sequence) -> Sequence:
-    """What numbers mean, where the number of a message is in a column."""
-    return numbers if numbers.previous is not None or numbers.by is not None else replace(numbers, by="number")
+def _sequence_of(case: Case, by: str) -> str | Sequence:
+    """What the numbers of a case mean, where the number of a message is in a column."""
+    says = case.numbers
+    if says is None:
+        return by
+    return says if says.previous is not None or says.by is not None else replace(says, by=by)
 
 
 def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:

@@ -152,6 +152,10 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: sq.Sequencer(sq.UnitOfWork(size=2), sequence=sq.Sequence(base="b")), "base is for the policy standard"),
     (lambda: sq.Sequencer(sq.BestEffort(by="time"), sequence=sq.Sequence(modulus=9)), "modulus is for the policy"),
     (lambda: sq.Sequencer(sq.Standard(), sequence=sq.Sequence(epoch="e"), opens=bool), "can't be said together"),
+    (
+        lambda: sq.Sequencer(sq.Standard(start="told"), closes=bool),
+        "how a first number is found, can't be said together",
+    ),
     (lambda: sq.Sequencer(sq.Standard(), sequence=3), "sequence can't be 3"),  # type: ignore[arg-type]
     (lambda: sq.Sequencer(sq.Standard(), sequence=""), "by must be a name, not ''"),
     (lambda: sq.UnitOfWork(size=""), "size must be a whole number, not ''"),
@@ -174,6 +178,15 @@ def test_what_contradicts_itself_is_refused(wrong: Callable[[], Any], said: str)
 
 def test_a_queue_takes_a_sequence_that_only_names_the_number() -> None:
     assert sq.Queue("q", sq.Standard(), "g", sq.Sequence("n")).sequence == "n"  # type: ignore[arg-type]
+
+
+def test_the_number_may_be_in_the_value_where_messages_open_and_close_groups() -> None:
+    s = sq.Sequencer(
+        sq.Standard(), sequence="n", opens=lambda value: "in" in value, closes=lambda value: "out" in value
+    )
+    out = s.offer([("g", None, one) for one in ({"n": 2}, {"n": 3, "out": 1}, {"n": 1, "in": 1})], now=0.0)
+    assert [released.value["n"] for released in out.released] == [1, 2, 3]
+    assert s.group("g").state == "closed"
 
 
 #: What a value says, and why its message is set aside; 5 was there before, of epoch 2.

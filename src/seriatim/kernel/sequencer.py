@@ -163,7 +163,7 @@ class Sequencer:
             sent the message. Each region sends every message: the second sight of one is a copy.
         message_id: likewise: the id that a message has in both regions.
         sequence: the number, where it is in the value: a key of it, or a function of it; or what the numbers mean: spans, turn-overs,
-            epochs and more. Not together with `opens`, `closes` or `region`.
+            epochs and more. Together with `opens`, `closes` or `region` only the number and `void`.
         horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 
     Raises:
@@ -195,7 +195,7 @@ class Sequencer:
             if given is not None and not callable(given):
                 raise UsageError(f"{name} can't be {shown(given)}", remedy="a function of the value")
         self._content = _content(policy, compare)
-        self._bits = tuple((bit, says) for bit, says in ((OPENS, opens), (CLOSES, closes)) if says is not None)
+        self._stays = tuple((bit, says) for bit, says in ((OPENS, opens), (CLOSES, closes)) if says is not None)
         self.policy = policy = with_stays(
             remembering(policy), opens=opens is not None, closes=closes is not None, unopened_timeout=unopened_timeout
         )
@@ -461,27 +461,33 @@ class Sequencer:
             return Read(reason)
         if self._numbers is not None:
             read = self._numbers.read(sequence, None if value is VOID else value, void=value is VOID)
-            if read.reason is not Reason.NONE or not isinstance(self.policy, UnitOfWork):
-                return read
-            size = _size(self.policy, read.number, value)
-            return Read(size) if isinstance(size, Reason) else read._replace(size=size)
-        number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
-        if isinstance(number, Reason):
-            return Read(number)
-        told = _size(self.policy, number, value) if isinstance(self.policy, UnitOfWork) else self._bits_of(value)
-        return Read(told) if isinstance(told, Reason) else Read(reason, number, told, weight, number)
+        else:
+            number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
+            read = Read(number) if isinstance(number, Reason) else Read(reason, number, NOT_SAID, weight, number)
+        if read.reason is not Reason.NONE:
+            return read
+        told = (
+            _size(self.policy, read.number, value) if isinstance(self.policy, UnitOfWork) else self._bits(read, value)
+        )
+        if isinstance(told, Reason):
+            return Read(told)
+        return read if told == read.size else read._replace(size=told)
 
-    def _bits_of(self, value: Any) -> int | Reason:
-        """Whether a message opens its group, and closes it; or which region it comes from, or why that isn't known."""
+    def _bits(self, read: Read, value: Any) -> int | Reason:
+        """Whether a message opens its group, and closes it; or which region it comes from, or why that isn't known: a void needs neither
+        region nor id. Else what was read.
+        """
         if value is VOID:
-            return NOT_SAID
+            return read.size
         if self._region is not None:
             bit = region_bit(property_of(self._region, value))
+            if not read.weight:
+                return bit or read.size
             missing = property_of(self._message_id, value) is None
             return (Reason.ID_MISSING if missing else bit) if bit else Reason.REGION_UNKNOWN
-        if not self._bits:
-            return NOT_SAID
-        return sum(bit for bit, says in self._bits if says(value))
+        if not self._stays:
+            return read.size
+        return sum(bit for bit, says in self._stays if says(value))
 
     def _apply(
         self,
@@ -618,15 +624,14 @@ def _numbered(policy: Policy, sequence: Sequence | None, *, together: bool) -> P
     """The policy that keeps the rules of a sequence; `together`: with messages that open or close groups, or come from regions."""
     if sequence is not None and not isinstance(sequence, Sequence):
         raise UsageError(f"sequence can't be {shown(sequence)}", remedy="such as Sequence(modulus=65536)")
-    if not together:
-        return with_numbers(policy, sequence)
-    if sequence is not None or (isinstance(policy, Standard) and policy.gathers):
+    rules = sequence is not None and set(sequence.says()) - {"void"}
+    if together and (rules or (isinstance(policy, Standard) and policy.gathers)):
         raise PolicyError(
             "what numbers mean, and how a first number is found, can't be said together with opens, closes or region",
             remedy="leave one of them out",
             argument=("sequence", "opens"),
         )
-    return policy
+    return with_numbers(policy, sequence)
 
 
 def _first_numbers(policy: Policy, given: Mapping[Key, int] | None) -> Mapping[Key, int]:

@@ -190,6 +190,26 @@ def test_what_was_published_before_is_left_out_and_the_others_are_numbered_witho
     assert invariants.broken(shop) == []
 
 
+@pytest.mark.parametrize("published", [False, True], ids=["stored", "written anew"])
+def test_the_voids_of_a_queue_without_order_are_set_aside(shop, published):
+    says = sq.Sequence(void="note = 'fill'")
+    shop.define(
+        sq.Queue("fills", policy=sq.Unordered(), sequence=says),
+        sq.Subscription("fills", where="type = 'order'", to="fills"),
+    )
+    if published:
+        shop.publish(sq.Message(type="order", message_id="m-00", context={"customer": "c"}))
+    with Staging(shop.dsn, shop.schema) as staging:
+        part = staging.stage("w", 0, [some("m", 5, note=["a", "fill", None, "fill", "b"])])
+        assert staging.merge("w", 0, [part]) == 5 - published
+    gone = query(
+        shop, "SELECT message_id, disposition FROM {}.aside JOIN {}.spool USING (arrival_id, position) ORDER BY 1"
+    )
+    assert gone == [("m-01", "void"), ("m-03", "void")]
+    assert sorted(ids(shop, "fills")) == ["m-00", "m-02", "m-04"]
+    assert invariants.broken(shop) == []
+
+
 def test_attachments_come_along_where_messages_are_left_out(shop):
     kind = pa.list_(pa.struct([("name", pa.string()), ("body", pa.binary())]))
     parts = pa.array(

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import events, groups, invariants, set_aside
+from seriatim.operations import events, groups, invariants, queues, set_aside
 from seriatim.operations.grants import grant
 from seriatim.operations.groups import Action
 from seriatim.operations.links import transmit
@@ -202,6 +202,44 @@ def test_a_gap_fill_waits_like_a_message_and_passes(feeds):
     assert (account.received, account.released, account.void) == (4, 3, 1)
 
 
+@pytest.fixture
+def loose(box):
+    box.define(TICK, sq.Queue("loose", sq.Unordered(), sequence=sq.Sequence(void="fill")))
+    yield box
+    assert invariants.broken(box) == []
+
+
+def test_without_order_a_void_is_set_aside_when_it_comes(loose):
+    told = loose.publish([tick("loose", 1), tick("loose", 2, fill=True), tick("loose", 3)])
+    assert told.invalid == {}
+    assert set(told.queues.values()) == {("loose",)}
+    loose.publish(tick("loose", 4, fill=True), delay="1h")
+    loose.publish(tick("loose", 5, fill=True), unrouted="refuse")
+    assert aside(loose) == [("void", None)] * 3
+    assert sorted(left(loose, "loose")) == [1, 3]
+    (counted,) = queues.queues(loose)
+    assert (counted.arrived, counted.void, counted.invalid) == (0, 3, 0)
+    found = set_aside.set_aside(loose, queue="loose", status="void")
+    assert {one.reason for one in found} == {"a void: its number passes without a message"}
+
+
+def test_without_order_a_void_is_one_by_the_filter_of_its_time(loose):
+    published(loose, "loose", tick("loose", 1, fill=True), tick("loose", 2, status=True))
+    loose.define(sq.Queue("loose", sq.Unordered(), sequence=sq.Sequence(void="status")))
+    published(loose, "loose", tick("loose", 3, fill=True), tick("loose", 4, status=True))
+    assert sorted(left(loose, "loose")) == [2, 3]
+    assert aside(loose) == [("void", None)] * 2
+
+
+def test_without_order_a_void_through_sql(loose):
+    with psycopg.connect(loose.dsn) as own:
+        for number, fill in ((1, "false"), (2, "true")):
+            context = f'{{"first": {number}, "fill": {fill}, "to": "loose"}}'
+            own.execute(f"SELECT {loose.schema}.publish('tick', ''::bytea, %s::jsonb)", [context])
+    assert left(loose, "loose") == [1]
+    assert aside(loose) == [("void", None)]
+
+
 def test_a_late_span_stops_its_group(feeds):
     published(feeds, "fix", 1, (6, 7))
     assert left(feeds, "fix") == [1]
@@ -302,7 +340,10 @@ WRONG = [
         "can't be said together with opens",
     ),
     ({"policy": sq.Fifo(), "sequence": sq.Sequence("first", through="last")}, "through is for the policy standard"),
-    ({"policy": sq.Unordered(), "group": None, "sequence": sq.Sequence(void="fill")}, "together with Unordered"),
+    (
+        {"policy": sq.Unordered(), "group": None, "sequence": sq.Sequence(base="fill")},
+        "base is for the policy standard",
+    ),
     ({"sequence": sq.Sequence("ticket", modulus=16)}, "tickets turn over"),
 ]
 

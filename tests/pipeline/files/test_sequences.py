@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seriatim import BestEffort, Sequence, Standard
+from seriatim import BestEffort, Sequence, Standard, Unordered
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.files import pipeline_file
 from seriatim.runtime.pipelines.start_changes import ordering, ordering_changes
@@ -18,7 +18,7 @@ name: feeds
 receive:
   - location: feed
     source: {{format: json, path: in}}
-    promote: {{whose: $.s, kind: $.kind, first: {{path: $.U, type: long}}, last: {{path: $.u, type: long}}, birth: {{path: $.b, type: long}}}}
+    promote: {{whose: $.s, kind: $.kind, first: {{path: $.U, type: long}}, last: {{path: $.u, type: long}}, birth: {{path: $.b, type: long}}, at: {{path: $.t, type: timestamp}}}}
 route:
   - to: all
     resequence: {{{order}, group: whose, sequence: {sequence}}}
@@ -51,6 +51,11 @@ def read(sequence: str, order: str = "policy: standard"):
         ),
         ("{by: first, modulus: 65536}", "policy: best_effort", Sequence("first", modulus=65536), BestEffort()),
         (
+            "{by: at, void: kind IS NULL}", "policy: best_effort, by: time",
+            Sequence("at", void="kind IS NULL"), BestEffort(by="time"),
+        ),
+        ("{void: kind IS NULL}", "policy: unordered", Sequence(void="kind IS NULL"), Unordered()),
+        (
             "{by: first, epoch: birth, unnumbered: first = 0}", "policy: standard, start: first",
             Sequence("first", epoch="birth", unnumbered="first = 0"), Standard(start="first"),
         ),
@@ -68,6 +73,7 @@ def test_a_file_says_what_numbers_mean(sequence, order, wanted, policy):
         ("{by: first, thruogh: last}", "policy: standard", "unknown key 'thruogh' in route[0].resequence.sequence (did you mean 'through'?)"),
         ("{by: frist}", "policy: standard", "route[0].resequence.sequence.by: no location promotes a property 'frist'"),
         ("{by: kind}", "policy: standard", "sequence.by: 'kind' is string, but has to be long"),
+        ("{by: first}", "policy: best_effort, by: time", "sequence.by: 'first' is long, but has to be timestamp"),
         ("{by: first, epoch: kind}", "policy: standard", "sequence.epoch: 'kind' is string, but has to be long"),
         ("{by: first, base: kinds = 'x'}", "policy: standard", "sequence.base, 1:1 of the filter: there is no property 'kinds'"),
         ("{by: first, base: true}", "policy: standard", "base must be a filter, not True"),

@@ -20,7 +20,6 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, Unavailable, UsageError
-from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
@@ -69,13 +68,11 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
                 f"{type(one).__name__} can't be defined in a message box",
                 remedy="give MessageType(…), Queue(…), Subscription(…) and their like; of a list define(*list); of a file apply(FILE)",
             )
-        if isinstance(one, Queue) and one.says.says() and (one.gate is not None or isinstance(one.policy, Unordered)):
-            other = "policy" if one.gate is None else "gate"
+        if isinstance(one, Queue) and one.says.says() and one.gate is not None:
             raise UsageError(
-                f"queue {one.name!r}: in a message box a Sequence can't be said together with "
-                f"{'a gate' if other == 'gate' else 'Unordered'}",
-                remedy="leave one of them out" if other == "gate" else "leave voids out by the subscription's filter",
-                argument=("sequence", other),
+                f"queue {one.name!r}: in a message box a Sequence can't be said together with a gate",
+                remedy="leave one of them out",
+                argument=("sequence", "gate"),
             )
         if found.setdefault((kind_of(one), one.name), one) is not one:
             raise UsageError(f"{kind_of(one)} {one.name!r} is given twice", remedy="give it once")

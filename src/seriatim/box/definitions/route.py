@@ -568,8 +568,12 @@ class Router:
         if one.priority is not None:
             levels = part.values(one.priority)
             priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
+        means = one.name in self._meaning and (one.says.says() or by_position(one.policy))
+        only_voids = means == ["void"] and not by_position(one.policy)
         if isinstance(one.policy, Unordered) and one.gate is None:
-            return _Columns([_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n, None)
+            none: list[int | None] = [None] * n
+            meanings = self._voids(one, part, none) if only_voids else None
+            return _Columns([_NO_GROUP] * n, none, none, priorities, [None] * n, meanings)
         keys = self._keys(str(one.group.by), part)
         if led is not None:
             keys = [key if to is None else to.group for key, to in zip(keys, led, strict=True)]
@@ -584,8 +588,10 @@ class Router:
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)
                 for why, number in zip(reasons, sequences, strict=True)
             ]
-        meanings: Sequence[str | None] | None = None
-        if one.name in self._meaning and (one.says.says() or by_position(one.policy)):
+        meanings = None
+        if only_voids:
+            meanings = self._voids(one, part, sequences)
+        elif means:
             sequences, reasons, meanings = self._meant(one, part, sequences, reasons)
         sizes, meanings = self._sizes_or_marks(one, part, sequences, meanings, messages)
         problems: list[str | None] = [None] * n
@@ -620,6 +626,17 @@ class Router:
         marked = prints is not None or bits is not None
         return written(prints, bits) if marked else [None] * len(part.rows), meanings
 
+    def _voids(self, one: Queue, part: _QueueRows, sequences: Sequence[int | None]) -> Sequence[str | None] | None:
+        """The meanings of messages whose numbers are plain, and some of which are voids; None if none is."""
+        ((_, filter_),) = self._meaning[one.name]
+        are_void = part.holds(filter_).tolist()
+        if not any(are_void):
+            return None
+        return [
+            Meaning(VOID, number or 0).written() if is_void else None
+            for is_void, number in zip(are_void, sequences, strict=True)
+        ]
+
     def _meant(
         self, one: Queue, part: _QueueRows, sequences: list[int | None], reasons: list[Reason]
     ) -> tuple[list[int | None], list[Reason], Sequence[str | None] | None]:
@@ -628,14 +645,10 @@ class Router:
         columns_of = {name: part.values(name) for name in says.names}
         columns_of |= {text: part.holds(filter_).tolist() for text, filter_ in self._meaning[one.name]}
         reader = NumberReader(one.policy_of(None), says)
-        plain = says.says() == ["void"] and not by_position(one.policy)
         numbers, whys = [*sequences], [*reasons]
         texts: list[str | None] = []
         for at, values in enumerate(zip(*columns_of.values(), strict=True)):
             value = dict(zip(columns_of, values, strict=True))
-            if plain:
-                texts.append(Meaning(VOID, numbers[at] or 0).written() if reader.is_void(value) else None)
-                continue
             read = reader.read(None, value, void=False)
             bare = read.reason or read.position is not None or reader.is_bare(value)
             numbers[at] = None if bare else read.number

@@ -20,7 +20,7 @@ from seriatim.kernel.groups.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.groups.state import NOTHING, STOPPING, Flag
 from seriatim.kernel.groups.states import FLAGGED, SHOWN, STANDS_AFTER_S, Fact
 from seriatim.kernel.regions import claims
-from seriatim.kernel.values.outcome import Disposition
+from seriatim.kernel.values.outcome import REASONS, Disposition, Reason
 from seriatim.kernel.values.time import FOREVER, NEVER
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
@@ -114,6 +114,7 @@ _CONSTANTS: Mapping[str, str] = {
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
     "STANDS_AFTER_S": str(STANDS_AFTER_S),
+    "LEAVES_NOTHING": _literal(REASONS[Reason.LEAVES_NOTHING]),
     "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
     "INVALID_CODE": str(dialog.INVALID_CODE),
     "COPY_CODE": str(dialog.COPY_CODE),

@@ -213,19 +213,19 @@ def _check_columns(
     elif isinstance(sequence, numbers.Sequence):
         _check_numbers(section, sequence, properties, policy)
     elif sequence is not None and kind not in (None, Fifo, Unordered):
-        by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        fitting = (
-            ()
-            if (kind is BestEffort and policy is None) or (policy is not None and numbers.by_position(policy))
-            else ("timestamp",)
-            if by_time
-            else ("long",)
-        )
+        fitting = () if kind is BestEffort and policy is None else _fitting(policy)
         require_property(section, "sequence", sequence, properties, fitting)
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         require_property(section, "size", policy.size, properties, ("long",))
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
         where(section, filter_types(properties), key="last", unknown=properties.unknown)
+
+
+def _fitting(policy: Policy | None) -> tuple[str, ...]:
+    """The types that the sequence of a policy may have; empty: any."""
+    if policy is not None and numbers.by_position(policy):
+        return ()
+    return ("timestamp",) if isinstance(policy, BestEffort) and policy.by == "time" else ("long",)
 
 
 def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Properties, policy: Policy | None) -> None:
@@ -237,9 +237,7 @@ def _check_numbers(section: Section, sequence: numbers.Sequence, properties: Pro
             where(inner, filter_types(properties), key=key, unknown=properties.unknown)
         elif key in ("by", "through", "previous", "epoch") and value != "ticket":
             for name in (value,) if isinstance(value, str) else value:
-                require_property(
-                    inner, key, name, properties, () if policy and numbers.by_position(policy) else ("long",)
-                )
+                require_property(inner, key, name, properties, _fitting(policy))
 
 
 def _start_from(section: Section, paths: Paths) -> StartFrom | None:

@@ -77,18 +77,18 @@ BEGIN
                 sequence, size, meaning,
                 priority, subscription_ids, serial
             FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
-            WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
+            WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL AND NOT {is_loose_void(group_key, meaning)}
         ), refused AS (
             INSERT INTO {schema}.aside (
                 entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
                 subscription_ids
             )
             SELECT
-                nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, numbered.arrival_id,
-                numbered.position,
-                sequence, size, meaning, priority, subscription_ids
+                nextval('{schema}.entry_ids'), queue_id, group_key,
+                CASE WHEN entry.problem IS NULL THEN 'void' ELSE 'invalid' END, coalesce(entry.problem, {LEAVES_NOTHING}),
+                numbered.arrival_id, numbered.position, sequence, size, meaning, priority, subscription_ids
             FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
-            WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NOT NULL
+            WHERE entry.part_id = ANY (of_parts) AND (entry.problem IS NOT NULL OR {is_loose_void(group_key, meaning)})
         ), nowhere AS (
             INSERT INTO {schema}.unrouted (arrival_id, position, problem)
             SELECT arrival_id, position, problem

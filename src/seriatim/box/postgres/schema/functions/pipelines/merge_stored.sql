@@ -53,7 +53,8 @@ BEGIN
         queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size, meaning,
         priority, subscription_ids, part.number << 32 | place
     FROM {schema}.parts AS part JOIN {schema}.staged_entries AS entry USING (part_id)
-    WHERE part_id = ANY (of_parts) AND entry.queue_id IS NOT NULL AND entry.problem IS NULL;
+    WHERE part_id = ANY (of_parts) AND entry.queue_id IS NOT NULL AND entry.problem IS NULL
+        AND NOT {is_loose_void(group_key, meaning)};
     GET DIAGNOSTICS entered = ROW_COUNT;
     IF entered < staged.entries THEN
         INSERT INTO {schema}.aside (
@@ -61,9 +62,10 @@ BEGIN
             subscription_ids
         )
         SELECT
-            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_id, position, sequence, size,
-            meaning, priority, subscription_ids
-        FROM {schema}.staged_entries WHERE part_id = ANY (of_parts) AND queue_id IS NOT NULL AND problem IS NOT NULL;
+            nextval('{schema}.entry_ids'), queue_id, group_key, CASE WHEN problem IS NULL THEN 'void' ELSE 'invalid' END,
+            coalesce(problem, {LEAVES_NOTHING}), arrival_id, position, sequence, size, meaning, priority, subscription_ids
+        FROM {schema}.staged_entries WHERE part_id = ANY (of_parts) AND queue_id IS NOT NULL
+            AND (problem IS NOT NULL OR {is_loose_void(group_key, meaning)});
         INSERT INTO {schema}.unrouted (arrival_id, position, problem)
         SELECT arrival_id, position, problem FROM {schema}.staged_entries
         WHERE part_id = ANY (of_parts) AND queue_id IS NULL;

@@ -2,7 +2,7 @@
 -- place (arrival_id, position); an arrival of 0: leave it out. The arrays `entry_…` have an item for each entry;
 -- `entry_places` counts messages from 1. A message without entries is unrouted, unless it is the
 -- reply to a request; `problems` says why it isn't what its
--- type says, and `entry_problems` why a queue sets it aside as invalid.
+-- type says, and `entry_problems` why a queue sets it aside as invalid. A void of a queue without order is set aside, too.
 --
 -- `serials`: the order in which the messages were published, NULL: the spool tells. `stamped`: the stamp of their tickets,
 -- NULL: there are none yet. `came`: when they arrived, NULL: their tickets tell. `numbered_queues`: those of the queues
@@ -71,7 +71,7 @@ BEGIN
             AND stored.position = ANY (ARRAY[positions[entry.place]])
         OFFSET 0 -- so that nothing is looked up without messages on the way
     ) AS way ON TRUE
-    WHERE problem IS NULL AND arrival_ids[place] > 0;
+    WHERE problem IS NULL AND arrival_ids[place] > 0 AND NOT {is_loose_void(group_key, meaning::bigint[])};
     IF numbered_queues IS NOT NULL AND stamped IS NULL THEN
         PERFORM {schema}.number_at_commit(numbered_queues, arrival_ids);
     ELSIF numbered_queues IS NOT NULL AND (counted @> numbered_queues) IS NOT TRUE THEN
@@ -79,19 +79,20 @@ BEGIN
             ARRAY(SELECT unnest(numbered_queues) EXCEPT SELECT unnest(counted)), arrival_ids
         );
     END IF;
-    IF cardinality(array_remove(entry_problems, NULL)) > 0 THEN
+    IF cardinality(array_remove(entry_problems, NULL)) > 0 OR (entry_meanings IS NOT NULL AND '' = ANY (entry_groups)) THEN
         INSERT INTO {schema}.aside (
             entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, meaning, priority,
             subscription_ids
         )
         SELECT
-            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_ids[place],
-            positions[place], sequence, size, meaning::bigint[], priority, subscription_ids::integer[]
+            nextval('{schema}.entry_ids'), queue_id, group_key, CASE WHEN problem IS NULL THEN 'void' ELSE 'invalid' END,
+            coalesce(problem, {LEAVES_NOTHING}), arrival_ids[place], positions[place], sequence, size, meaning::bigint[],
+            priority, subscription_ids::integer[]
         FROM unnest(
             entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
             entry_subscriptions, entry_meanings
         ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, meaning)
-        WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
+        WHERE (problem IS NOT NULL OR {is_loose_void(group_key, meaning::bigint[])}) AND arrival_ids[place] > 0;
     END IF;
     IF EXISTS (SELECT FROM {schema}.open_requests) THEN
         PERFORM {schema}.keep_replies(arrival_ids, positions, problems);
