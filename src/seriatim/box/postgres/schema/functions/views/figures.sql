@@ -64,7 +64,7 @@ BEGIN
     CROSS JOIN (
         VALUES ('messages', 'arrived'), ('messages', 'held'), ('messages', 'queued'), ('messages', 'in_hand'),
             ('messages', 'faulted'), ('set_aside', 'late'), ('set_aside', 'duplicate'), ('set_aside', 'invalid'),
-            ('set_aside', 'rejected'), ('set_aside', 'dead')
+            ('set_aside', 'rejected'), ('set_aside', 'dead'), ('set_aside', 'void')
     ) AS what (of_table, kind)
     LEFT JOIN unnest(counted_queues, counted_tables, counted_kinds, counts) AS one (queue_id, of_table, kind, messages)
         ON one.queue_id = place.queue_id AND one.of_table = what.of_table AND one.kind = what.kind
@@ -87,7 +87,7 @@ BEGIN
         pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.aside'::regclass) / 8192.0, 1));
         RETURN QUERY SELECT 'set_aside', place.queue, what.kind, coalesce(one.messages * 100 / pages, 0)
         FROM {schema}.queues AS place
-        CROSS JOIN unnest(ARRAY['late', 'duplicate', 'invalid', 'rejected', 'dead']) AS what (kind)
+        CROSS JOIN unnest(ARRAY['late', 'duplicate', 'invalid', 'rejected', 'dead', 'void']) AS what (kind)
         LEFT JOIN (
             SELECT queue_id, disposition AS kind, count(*) AS messages
             FROM {schema}.aside TABLESAMPLE SYSTEM (pages) GROUP BY 1, 2
