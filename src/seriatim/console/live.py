@@ -218,7 +218,9 @@ class Looks:
         """Check the law by its sums, and from time to time, or if they are uneven, group by group."""
         began, account = time.monotonic(), None
         try:
-            account = account_within(self._box, _LAW_LIMIT_S)  # for a role that sees some queues only, the sums of these
+            account = account_within(
+                self._box, _LAW_LIMIT_S
+            )  # for a role that sees some queues only, the sums of these
             if began >= self._next_audit or (account is not None and not account.is_even):
                 self._audit()
         except SeriatimError as error:

@@ -31,7 +31,7 @@ ROLES: Mapping[str, str] = {
 _N, _R, _P = 2**15, 16, 1
 _MOST_MEMORY = 128 * 2**20
 _SALT = 16
-#: So many passwords are tried at once, in threads of their own, and so many wait for that; others are told to come again.
+#: The passwords that are tried at once, in threads of their own, and the requests that wait for that; others are told to come again.
 _TRIED, _TRIES = 2, 16
 #: The proxy behind a Unix socket, which has no address.
 _UNIX = "unix"

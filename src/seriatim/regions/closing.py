@@ -25,9 +25,9 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.regions.box_role import role_of
 from seriatim.regions.pair import REGIONS, Pair
 
-#: So many sessions are forgotten in one transaction of a box.
+#: The most sessions that are forgotten in one transaction of a box.
 _PORTION = 1_000
-#: A step may take so long: it waits for those who write numbers.
+#: The longest time of a step, which waits for transactions that write numbers.
 _PATIENCE_S = 30.0
 
 
