@@ -24,7 +24,7 @@ from seriatim.box.views.exported import ExportedMessage, exported
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import MessageFilter
-from seriatim.errors import NotFound, Unavailable, UsageError, shown
+from seriatim.errors import NotFound, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
 from seriatim.operations.listing import check_queues

@@ -28,8 +28,6 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
 
-__all__ = ["CHECKS", "OF_QUEUE", "Work"]
-
 #: Seconds that work may be ready, with no receiver seen, before it needs a hand.
 PATIENCE_S = 30.0
 #: Seconds after which an open transaction holds back vacuum for too long.
