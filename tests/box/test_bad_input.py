@@ -25,7 +25,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing import batch as sending
 from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.box.views.groups import GroupFilter, groups_of
-from seriatim.box.views.message_places import PlaceFilter, places_of
+from seriatim.box.views.message_places import MessageFilter, places_of
 from seriatim.operations import dead_letters, groups, queues, subscriptions
 from seriatim.operations import messages as message_operations
 from seriatim.operations.faults import fault_view
@@ -445,7 +445,7 @@ def test_moments_that_can_be(queue):
     for zone in ("Europe/Berlin", "America/New_York"):
         with queue.session() as tx:
             tx.connection.execute("SELECT set_config('timezone', %s, FALSE)", [zone])
-            assert len(places_of(tx.transaction, PlaceFilter())) == 4
+            assert len(places_of(tx.transaction, MessageFilter())) == 4
             assert len(groups_of(tx.transaction, GroupFilter())) == 4
 
 

@@ -68,6 +68,10 @@ def test_a_page_that_is_not_there(name, error):
     assert f"error: {error}" in told(name, code=2)
 
 
+def test_a_page_has_no_json():
+    assert "--json lists pages, and prints none (leave out PAGE, or --json)" in told("glossary", "--json", code=2)
+
+
 def test_messages_and_help_name_pages_that_are_there():
     source = "".join(one.read_text(encoding="utf-8") for one in (ROOT / "src").rglob("*.py"))
     named = {*re.findall(r"`(?:seriatim|\{_NAME\}) docs ([a-z-]+)`", source), "ports", "box-file", "pipeline-file"}

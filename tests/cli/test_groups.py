@@ -290,7 +290,7 @@ def test_faults(shop, call):
     assert told(call("faults", one["fault_id"], "--json")) == one
     assert call("faults", "--error", "odd").stdout == "there are none\n"
     assert "filters can't be combined with ID" in call("faults", 1, "--queue", "shop", code=2).stderr
-    assert "there is no fault 99" in call("faults", 99, code=2).stderr
+    assert "there is no fault 99 (see seriatim faults)" in call("faults", 99, code=2).stderr
 
 
 def test_dead_letters(shop, call):

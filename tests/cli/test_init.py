@@ -81,6 +81,7 @@ def test_a_file_is_no_folder(tmp_path):
         told = init(place)
         assert told.exit_code == 2
         assert "can't write the project" in told.stderr
+        assert told.stderr.endswith("(name a new folder)\n")
 
 
 @pytest.mark.proves("a written project passes its own tests, in a process that knows nothing of ours")

@@ -57,6 +57,15 @@ def test_a_message_of_arguments(box, call):
     assert messages(box, "large")[0].message_id == "o1"
 
 
+def test_the_name_of_a_file_is_no_content(call, tmp_path):
+    file = tmp_path / "one.json"
+    file.write_text('{"customer": "c1"}')
+    remark = f'to publish the content of the file, give "$(cat {file})"'
+    assert remark in call(str(file), code=2).stderr
+    for text in (f"{file}x", "x" * 1000, "\0"):
+        assert "publish the content" not in call(text, code=2).stderr
+
+
 def test_strictly_a_message_that_went_astray_is_an_exit_code(call):
     fine, lost = ("--type", "order", "--property", "customer=c1"), ("--type", "nonesuch")
     assert call("x", *fine, "--strict").stdout.endswith("published\n")

@@ -51,7 +51,10 @@ def assert_refused(shop, monkeypatch, capfd):
             "there is no queue 'shop.py:handle' (a handler is named behind the queue: --handler shop:handle)",
         ),
         (["shop", "--handler", "shop.py:handle"], "'shop.py:handle' names a file, not a module (write shop:handle)"),
-        (["shop", "shop", "--handler", "tests.runtime.started:step"], "a queue is missing, or named twice"),
+        (
+            ["shop", "shop", "--handler", "tests.runtime.started:step"],
+            "queue 'shop' is named twice (name each queue once)",
+        ),
         (["shop", "--handler", "tests.runtime.nothing:step"], "there is no module 'tests.runtime.nothing'"),
         (["shop", "--handler", "tests.runtime.started:nothing"], "has no 'nothing'"),
         (["shop", "--handler", "tests.runtime.started:one"], "can't be called with a message and a session"),

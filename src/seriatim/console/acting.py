@@ -42,9 +42,9 @@ from seriatim.pipeline.text.counted import counted
 
 _LONGEST_REASON = 4096
 _DIGITS = re.compile(r"\d+([.:]\d+)*")
-#: More groups than that are acted on together, as a bulk operation; so long a page waits for its end.
+#: The most groups that are acted on one by one; more are a bulk operation, for whose end a page waits so many seconds.
 _FEW, _PATIENCE_S = 20, 20.0
-#: So long a page waits for the answer of a pipeline; then its command is queued.
+#: The longest time that a page waits for the answer of a pipeline; then its command stays queued.
 _ANSWER_S = 5.0
 
 

@@ -9,7 +9,7 @@ from seriatim.errors import SeriatimError
 from seriatim.operations.bulk_operations import work
 from seriatim.pipeline.text.event_log import LOG
 
-#: So long the end waits for the portion in hand; without it nothing is lost.
+#: The longest time that the end waits for the portion in hand. Nothing is lost if that takes longer.
 _END_S = 4.0
 
 

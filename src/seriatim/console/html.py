@@ -25,9 +25,9 @@ _SIGNS = {
 }  # fmt: skip
 #: A time in a text, as `shown_value` writes it.
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d")
-#: A cell has at most so many characters.
+#: The most characters of a cell.
 _LONGEST = 300
-#: What is folded has at most so many.
+#: The most characters of a folded text.
 _LONGEST_FOLDED = 4_000
 
 

@@ -1,4 +1,7 @@
-"""What is live: one poller a process asks what has changed while somebody looks, and tells all open pages."""
+"""Live pages: what the console last read of a box (`Looks`), and the one poller of a process that tells open pages of changes.
+
+No page waits long for a read that takes long: it shows the last result, and a thread reads again.
+"""
 
 from __future__ import annotations
 
@@ -28,21 +31,21 @@ from seriatim.pipeline.text.event_log import LOG
 
 T = TypeVar("T")
 
-#: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.
+#: Seconds between two questions for changes, two looks at the queues, two checks of the law of conservation, and two signs of life.
 _ASK_S, _LOOK_S, _LAW_S, _ALIVE_S = 1.0, 10.0, 60.0, 15.0
-#: So long the law is checked at most, and so many looks are kept: a quarter of an hour.
+#: The longest time that the law is checked, and the number of rates that are kept: those of a quarter of an hour.
 _LAW_LIMIT_S, _KEPT = 4.0, 90
-#: So often clocks are compared, and less than that is no difference.
+#: Seconds between two comparisons of clocks, and the difference from which on they count as different.
 _CLOCK_S, _SAME_CLOCK_S = 60.0, 1.0
-#: So long a page waits for a check: a small box is checked at once. The first page has nothing else to show.
+#: The longest time that a page waits for a look, in which a small box is read; and the first page, which has no earlier result to show.
 _PATIENCE_S, _FIRST_S = 0.25, 2.0
-#: So long the page of a queue waits for how the queue stands, which it is about.
+#: The longest time that the page of a queue waits for the state of the queue: the page is about that.
 _STANDING_S = 1.0
-#: A count that takes longer is repeated only after so many times its duration.
+#: A look that takes longer than this is repeated after 100 times its duration: so it takes a hundredth of the time.
 _QUICK_S, _SHARE = 0.02, 100
-#: The law is checked group by group so rarely that it takes a thousandth of the time; in between its numbers are.
+#: The law is checked group by group after 1,000 times the duration of such a check; between two of them only its sums are compared.
 _AUDIT_SHARE = 1000
-#: What changes all the time and moves nothing that a page other than that of the workers shows.
+#: Tables that change all the time, but change nothing on a page other than that of the workers.
 _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
 
@@ -64,9 +67,9 @@ class Law:
 
 
 class Look(Generic[T]):
-    """One look at a box, which is repeated in a thread when it is asked for: no page waits long for it. `read`: looks. `pause`: how long it
-    isn't repeated, in seconds, after it has taken so many. `moved`: called where pages have not waited for it. `patience_s`: how long a
-    page waits for it.
+    """The last result of a read of a box. A page that asks for it starts the read again in a thread, if that is due, and waits for a
+    moment only. `read`: reads. `pause`: from the seconds that a read has taken to those until the next one. `moved`: called after a read
+    for which pages have not waited. `patience_s`: how long a page waits.
     """
 
     def __init__(
@@ -78,14 +81,15 @@ class Look(Generic[T]):
     ) -> None:
         self._read, self._pause, self._moved, self._patience_s = read, pause, moved, patience_s
         self._lock, self._next = threading.Lock(), float("-inf")
-        #: What it saw last; None: nothing yet.
+        #: The last result; None: there is none yet.
         self.seen: T | None = None
-        #: Why it couldn't look since.
+        #: Why the last read failed; empty: it didn't.
         self.why = ""
+        #: When the last result was read, by the monotonic clock.
         self.at = float("-inf")
 
     def now(self) -> Self:
-        """Look again if that is due, and wait a moment for it."""
+        """Read again if that is due, and wait a moment for it."""
         if time.monotonic() >= self._next:
             thread = threading.Thread(target=self._look, daemon=True)
             thread.start()
@@ -118,7 +122,9 @@ class Look(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts of queues: `rows`; None: they haven't been counted yet; `age_s`, seconds since they were; `why` they couldn't be."""
+    """The counts of queues. `rows`: None until they are counted for the first time. `age_s`: seconds since then. `why`: why the last
+    counting failed.
+    """
 
     rows: list[QueueCounts] | None
     age_s: float = 0.0
@@ -126,8 +132,8 @@ class Counted:
 
 
 class Looks:
-    """What the console has seen of a box since it was started; threads share it. Counting costs time in proportion to the messages of a
-    box. So no page waits long for it, and a count that takes long is repeated so rarely that all of them take a hundredth of the time.
+    """What the console has read of a box since it was started; threads share it. Counting takes time in proportion to the messages of a
+    box. So no page waits long for a count, and a count that takes long is repeated rarely.
     """
 
     def __init__(self, box: MessageBox) -> None:
@@ -137,10 +143,11 @@ class Looks:
         self._looked = self._next_audit = float("-inf")
         self._audited = Law(None, "it is being checked")
         self._ahead, self._clock_read = timedelta(), float("-inf")
+        #: How many looks ended after the pages that asked for them had gone out; the poller tells pages when it changes.
         self.number = 0
         self._counts = Look(lambda: queues.queues(box), _seldom, self._moved)
         self._law = Look(self._check, lambda took: max(_LAW_S, took * _SHARE), self._moved)
-        #: What `seriatim doctor` finds that isn't ok, what is wrong first.
+        #: The findings of `seriatim doctor` that aren't ok, the wrong ones first.
         self._found = Look(self._find, lambda took: max(_LOOK_S, took * _SHARE), self._moved)
         self._standing: dict[str, Look[QueueStanding]] = {}
 
@@ -148,7 +155,7 @@ class Looks:
         self.number += 1
 
     def now(self) -> datetime:
-        """The time by the database's clock, by which a box goes; this machine's may be another."""
+        """The time by the database's clock, on which a box depends; this machine's clock may differ."""
         if time.monotonic() - self._clock_read >= _CLOCK_S:
             self._clock_read = time.monotonic()
             with contextlib.suppress(SeriatimError):
@@ -159,17 +166,17 @@ class Looks:
 
     @property
     def law(self) -> Law:
-        """The law, as it was when it was last checked: a minute ago at most in a box that isn't large."""
+        """The result of the last check of the law; unless the box is large, it is at most a minute old."""
         return self._law.now().seen or self._audited
 
     def counted(self) -> Counted:
-        """The counts of the queues. What is set for a queue is as it is now."""
+        """The counts of the queues; only those that exist now, and whether each is enabled now."""
         look = self._counts.now()
         if look.seen is None:
             return Counted(None, why=look.why)
-        now = self._box.definitions().queues
-        there = [replace(one, enabled=now[one.queue].enabled) for one in look.seen if one.queue in now]
-        return Counted(there, look.age_s, look.why)
+        defined = self._box.definitions().queues
+        rows = [replace(one, enabled=defined[one.queue].enabled) for one in look.seen if one.queue in defined]
+        return Counted(rows, look.age_s, look.why)
 
     def standing(self, queue: str) -> Look[QueueStanding]:
         read = partial(queue_standing, self._box, queue)
@@ -177,7 +184,7 @@ class Looks:
         return self._standing.setdefault(queue, look).now()
 
     def findings(self) -> Look[list[Finding]]:
-        """What the doctor finds in the box that isn't ok, what is wrong first."""
+        """The findings of the doctor in the box that aren't ok, the wrong ones first."""
         return self._found.now()
 
     def recount(self) -> None:
@@ -187,15 +194,15 @@ class Looks:
             look.again()
 
     def _find(self) -> list[Finding]:
-        there = [one for one in findings_of(self._box) if one.state is not State.OK]
-        return sorted(there, key=lambda one: one.state is not State.WRONG)
+        findings = [one for one in findings_of(self._box) if one.state is not State.OK]
+        return sorted(findings, key=lambda one: one.state is not State.WRONG)
 
     def rates_of(self, queue: str) -> list[float]:
-        """How many messages a second a queue's groups released, every ten seconds while somebody looked, oldest first."""
+        """The messages a second that a queue's groups released, in steps of ten seconds while a page was open, oldest first."""
         return list(self._rates.get(queue, ()))
 
     def look(self) -> None:
-        """Look at what the queues have released, if that is due."""
+        """Count the messages that the queues have released, if that is due."""
         if time.monotonic() - self._looked >= _LOOK_S:
             now, before = time.monotonic(), self._released
             found = queues.released(self._box)
@@ -208,10 +215,12 @@ class Looks:
                     past.append(max(count - before[1].get(queue, 0), 0) / (now - before[0]))
 
     def _check(self) -> Law:
-        """The law by its numbers, and from time to time group by group."""
+        """Check the law by its sums, and from time to time, or if they are uneven, group by group."""
         began, account = time.monotonic(), None
         try:
-            account = account_within(self._box, _LAW_LIMIT_S)  # a role that sees some queues has the numbers of these
+            account = account_within(
+                self._box, _LAW_LIMIT_S
+            )  # for a role that sees some queues only, the sums of these
             if began >= self._next_audit or (account is not None and not account.is_even):
                 self._audit()
         except SeriatimError as error:
@@ -233,7 +242,7 @@ def _seldom(took: float) -> float:
 
 
 class Poller:
-    """Asks what has changed, once a second while a page is open, whatever the number of open pages."""
+    """Asks for changes once a second while pages are open, and sends them to all of these pages."""
 
     def __init__(self, box: MessageBox, looks: Looks, pipelines: Pipelines | None = None) -> None:
         self._box = box

@@ -24,7 +24,7 @@ from seriatim.operations.tables.table import Column, Table, shown_value
 T = TypeVar("T")
 #: In place of a reason that names values of properties.
 _UNNAMED = "no subscription matches it, or it doesn't fit its type: who sees properties sees why"
-#: So many rows a page has, unless it is asked for others, and at most.
+#: The rows of a page, unless it is asked for another number; and the most rows.
 _ROWS, MOST_ROWS = 50, 1000
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from seriatim.box.operators.seen import SEEN_BYTES, digest_of
 from seriatim.console.guard import Refusal
 
-#: So many things are acted on at once: their tokens come and go with the page.
+#: The most things that are acted on at once: the page carries their tokens.
 MOST_SEEN = 1000
 _LENGTH = SEEN_BYTES * 4 // 3
 

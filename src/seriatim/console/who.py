@@ -31,11 +31,11 @@ ROLES: Mapping[str, str] = {
 _N, _R, _P = 2**15, 16, 1
 _MOST_MEMORY = 128 * 2**20
 _SALT = 16
-#: So many passwords are tried at once, in threads of their own, and so many wait for that; others are told to come again.
+#: The passwords that are tried at once, in threads of their own, and the requests that wait for that; others are told to come again.
 _TRIED, _TRIES = 2, 16
 #: The proxy behind a Unix socket, which has no address.
 _UNIX = "unix"
-#: What a name in the users file may not have: it would end the name, or the line.
+#: The character between the fields of a line of the users file, which a name can't have.
 _SEPARATOR = ":"
 
 
@@ -58,7 +58,7 @@ class User:
 
 
 class Unknown(Exception):
-    """Nobody knows who asks: `why`; `challenge` is the value of `WWW-Authenticate` if a password would help."""
+    """The user of a request can't be identified: `why`. `challenge`: the value of `WWW-Authenticate`, if a password would help."""
 
     def __init__(self, why: str, challenge: str | None = None) -> None:
         super().__init__(why)
@@ -67,9 +67,7 @@ class Unknown(Exception):
 
 
 class Welcome(Exception):
-    """The address that was asked for proves who asks, and need not prove it again: `name` and `value` of the cookie that does so from now
-    on.
-    """
+    """The address of a request has the token. The answer sets a cookie (`name` and `value`) that identifies the user from now on."""
 
     def __init__(self, name: str, value: str) -> None:
         super().__init__(name)
@@ -77,7 +75,7 @@ class Welcome(Exception):
         self.value = value
 
 
-#: Says who asks, or raises `Unknown`, or `Busy` if too many ask. One that is no coroutine function is called in a thread.
+#: Identifies the user of a request, or raises `Unknown`, or `Busy` if too many ask. Unless it is a coroutine function, a thread calls it.
 Identify = Callable[[Request], Actor | Awaitable[Actor]]
 
 

@@ -1,13 +1,14 @@
-"""Find the filters that messages pass, in memory; this module has the index of `route`'s rules.
+"""Find the filters that messages pass, in memory: an index of the rules into which `route.py` splits filters.
 
-A message's own values lead, by a dictionary for each property, to the few rules that may be TRUE; rules without an
-equality have to be tried for every message. The remaining terms are tried for many rules at once, the rules of one
-shape together, with their constants as columns. Three ways lead to the same result, for terms that are tried
+A rule has a key, an equality such as ``type = 'order'``, and remaining terms. For each property a dictionary leads from a
+message's value to the few rules with this key; rules without a key are tried for every message. The remaining terms are
+tried for many rules at once: the rules of one shape together, with their constants as columns. There are three ways to do
+that, with the same result:
 
-* few times: one by one, as functions;
-* for messages that lead to few rules each: as pairs of a message and a rule, over arrays;
-* for all rules of a *crowd*, which share a value (or have none): over tables, with a row for each message and a column
-  for each rule.
+* one by one, as functions, if there is little to try;
+* as pairs of a message and a rule, over arrays, if messages lead to few rules each;
+* over a table, with a row for each message and a column for each rule, for a *crowd*: the many rules that share one value,
+  or have no key.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ from seriatim.kernel.values.columns import Bools, Ints, empty_ints, expand, firs
 
 # Measured: to try this many one by one takes as long as to try them over arrays.
 _FEW = 24
-# The least number of rules of one value that are a crowd.
+# From this many rules on, the rules of one value are a crowd.
 _CROWD = 64
 # How many messages are looked up together, to bound the memory.
 _MOST_MESSAGES = 2**13
+# How many pairs of a message and a rule are tried together, likewise.
 _MOST_TRIED = 2**17
 
 
@@ -79,9 +81,9 @@ class Matcher:
         self.properties: Mapping[str, Type] = MappingProxyType({item.name: item.type for item in named})
 
     def matches(self, columns: Mapping[str, Values], n: int) -> tuple[Ints, Ints]:
-        """The filters that are TRUE for messages. `columns`: at least `properties`, in the form for ``filter_eval.evaluate``. Returns A
-        pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both int64; sorted by row, then
-        filter; none twice. Raises `KeyError`: a property has no column.
+        """The filters that are TRUE for `n` messages. `columns`: at least `properties`, in the form for ``filter_eval.evaluate``. Returns
+        a pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both int64; sorted by row,
+        then filter; none twice. Raises `KeyError`: a property has no column.
         """
         if not self._filters:
             return empty_ints(), empty_ints()
@@ -100,8 +102,8 @@ class Matcher:
             crowds += table.crowds(rows, codes)
         matches = [self._passed(messages, led)]
         for crowd, rows in crowds:
-            for own_rules, filters in crowd.matches(messages, rows):
-                matches.append((own_rules + messages.first) * self._filters + filters)
+            for passed, filters in crowd.matches(messages, rows):
+                matches.append((passed + messages.first) * self._filters + filters)
         every = np.concatenate(matches)
         every.sort()
         return every[first_per_group(every)] if self._repeats else every
@@ -116,7 +118,7 @@ class Matcher:
         return (rows[true] + messages.first) * self._filters + self._filter[tried[true]]
 
     def _true(self, messages: _Messages, rows: Ints, tried: Ints) -> Bools:
-        """The pairs of a message and a rule that are TRUE, for rules whose key holds."""
+        """For each pair of a message (`rows`) and a rule whose key holds (`tried`), whether the rule is TRUE."""
         shapes = self._shape[tried]
         true = shapes == 0
         open_ = np.flatnonzero(~true)
@@ -128,18 +130,18 @@ class Matcher:
         lengths = np.diff(starts, append=len(open_))
         for number, start, length in zip(*(a.tolist() for a in (shapes[open_[starts]], starts, lengths)), strict=True):
             if length > _FEW:
-                rules = open_[start : start + length]
-                true[rules] = self._shapes[number - 1].pairs(messages, rows[rules], self._slot[tried[rules]])
+                pairs = open_[start : start + length]
+                true[pairs] = self._shapes[number - 1].pairs(messages, rows[pairs], self._slot[tried[pairs]])
         self._try_each(messages, rows, tried, open_[np.repeat(lengths <= _FEW, lengths)], true)
         return true
 
-    def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, rules: Ints, true: Bools) -> None:
-        for place, row, rule in zip(rules.tolist(), rows[rules].tolist(), tried[rules].tolist(), strict=True):
-            true[place] = self._trials[rule].passes(messages.one(row))
+    def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, pairs: Ints, true: Bools) -> None:
+        for pair, row, rule in zip(pairs.tolist(), rows[pairs].tolist(), tried[pairs].tolist(), strict=True):
+            true[pair] = self._trials[rule].passes(messages.one(row))
 
 
 class _Shape:
-    """The remaining terms of rules that differ in constants only."""
+    """The remaining terms of rules that differ in constants only. Shapes are numbered from 1; 0 is a rule without remaining terms."""
 
     def __init__(self, number: int, form: Expression, constants: Sequence[Constant]) -> None:
         self.number = number
@@ -180,7 +182,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The remaining terms of a rule of a filter; none, if there is no shape."""
+    """What is left to try of a rule; nothing, if it has no shape."""
 
     filter: int
     shape: _Shape | None = None
@@ -192,6 +194,8 @@ class _Trial:
 
 
 class _Crowd:
+    """Many rules that are tried for the same messages."""
+
     def __init__(self, trials: Sequence[_Trial]) -> None:
         by_shape: dict[int, list[_Trial]] = defaultdict(list)
         for trial in trials:
@@ -199,6 +203,7 @@ class _Crowd:
         self._parts = [_ShapeRules(alike) for alike in by_shape.values()]
 
     def matches(self, messages: _Messages, rows: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """The rows of messages that pass, with the numbers of the filters that they pass."""
         small = [part for part in self._parts if part.shape and part.size * len(rows) <= _FEW]
         if small:
             each = [(row, messages.one(row)) for row in rows.tolist()]
@@ -211,12 +216,14 @@ class _Crowd:
                 continue
             at_once = max(1, _MOST_TRIED // part.size)
             for first in range(0, len(rows), at_once):
-                some = rows[first : first + at_once]
-                row, rule = part.table(messages, some).nonzero()
-                yield some[row], part.filters[rule]
+                portion = rows[first : first + at_once]
+                row, rule = part.table(messages, portion).nonzero()
+                yield portion[row], part.filters[rule]
 
 
 class _ShapeRules:
+    """The rules of a crowd that have one shape, or none."""
+
     def __init__(self, trials: Sequence[_Trial]) -> None:
         self.trials = trials
         self.shape = trials[0].shape
@@ -235,8 +242,8 @@ class _ShapeRules:
 
 
 class _Table:
-    """From the values of one property to rules. The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The
-    rules of a crowd count 0.
+    """From the values of one property to rules. A value has a code, and its rules are ``rules[starts[code]:][:counts[code]]``. The count
+    of a crowd is 0: its rules are tried over a table.
     """
 
     def __init__(self, key: Property, by_value: Mapping[Any, Sequence[int]], trials: Sequence[_Trial]) -> None:
@@ -249,7 +256,7 @@ class _Table:
         self._crowded = counts >= _CROWD
         self._any_crowd = bool(self._crowded.any())
         self._counts = np.where(self._crowded, 0, counts)
-        # Made on first use: a large IN is a part of many.
+        # Made at first use: a rule with a large IN is in a crowd of each of its values, and messages have few of them.
         self._crowds: dict[int, _Crowd] = {}
         self._crowd_rules = {code: by_value[value] for value, code in self._codes.items() if self._crowded[code]}
 
@@ -280,7 +287,7 @@ class _Table:
 
 
 class _Messages:
-    """Messages from a first to a last (exclusive) row: as columns, and one by one. Their rows count from the first."""
+    """The messages from row `first` to `last` (exclusive), as columns and one by one. Here their rows count from 0."""
 
     def __init__(self, columns: Mapping[str, Values], n: int, first: int, last: int) -> None:
         self.first = first
@@ -300,7 +307,7 @@ class _Messages:
         return values
 
     def taken(self, expression: Expression, rows: Ints) -> dict[str, Values]:
-        """The properties that an expression names, of some messages, in the form of `rows`."""
+        """The properties that an expression names, of the messages in `rows`; an array of two dimensions gives such columns."""
         named = {one.name: self.column(one.name) for one in properties(expression)}
         return {name: Values(values.values[rows], values.known[rows]) for name, values in named.items()}
 

@@ -48,11 +48,11 @@ __all__ = [
     "work_for",
 ]
 
-#: Up to so many groups are acted on at once; more are a bulk operation.
+#: The most groups that are acted on at once; more are a bulk operation.
 AT_ONCE = 1_000
 #: Seconds between two looks at an operation on which another process works, and after which a portion is tried again.
 _LOOK_S = 0.5
-#: So often a portion is tried again before the reason is told.
+#: How often a portion is tried again before the reason is reported.
 _TRIES = 10
 
 

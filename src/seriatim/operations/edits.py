@@ -23,7 +23,7 @@ from seriatim.box.views import listing
 from seriatim.box.views.exported import ExportedMessage, exported
 from seriatim.box.views.filtered import filtered
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
-from seriatim.box.views.message_places import PlaceFilter
+from seriatim.box.views.message_places import MessageFilter
 from seriatim.errors import NotFound, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.groups.states import GroupState
 from seriatim.kernel.groups.verbs import RETRIED_IN, Action
@@ -69,7 +69,7 @@ _BODIES = ("body", "body_base64")
 
 
 @dataclass(frozen=True, slots=True)
-class ExportFilter(PlaceFilter):
+class ExportFilter(MessageFilter):
     """The messages that are exported."""
 
     _: KW_ONLY
@@ -91,7 +91,9 @@ def export(box: MessageBox, chosen: ExportFilter) -> Iterator[ExportedMessage]:
     return _exported(box, chosen, None if states is None else frozenset(map(GroupState, states)))
 
 
-def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState] | None) -> Iterator[ExportedMessage]:
+def _exported(
+    box: MessageBox, chosen: MessageFilter, states: frozenset[GroupState] | None
+) -> Iterator[ExportedMessage]:
     with box.access.transaction() as transaction:
         if states is None:
             yield from exported(transaction, chosen)

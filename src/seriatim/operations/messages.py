@@ -14,7 +14,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.views.listing import ErrorCount, Page, filters_of
-from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_with_places, places_of, places_page
+from seriatim.box.views.message_places import MessageFilter, Placed, Stored, message_with_places, places_of, places_page
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.groups.verbs import Action
 from seriatim.operations import bulk, groups
@@ -43,8 +43,8 @@ __all__ = [
 _BATCH = 1_000
 
 
-@listed(PlaceFilter, without=("message_id", "after", "seconds"))
-def messages(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
+@listed(MessageFilter, without=("message_id", "after", "seconds"))
+def messages(transaction: Transaction, chosen: MessageFilter) -> list[Placed]:
     """List messages, oldest first, with one row for each queue that has the message; an unrouted message has one row.
 
     A message that is done is listed only if its queue keeps it.
@@ -52,8 +52,8 @@ def messages(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
     return places_of(transaction, chosen)
 
 
-@listed(PlaceFilter, without=("message_id", "properties"), limit=50)
-def page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
+@listed(MessageFilter, without=("message_id", "properties"), limit=50)
+def page(transaction: Transaction, chosen: MessageFilter) -> Page[Placed, tuple[int, int]]:
     """A page of messages with their places, in the order in which they came in, of a box of any size.
 
     It reads at most 20,000 messages, and none after some seconds; others follow. `after`: the `following` of the page before.
@@ -62,15 +62,15 @@ def page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[in
 
 
 @listed(
-    PlaceFilter, without=filters_of(PlaceFilter).keys() - {"after", "limit", "seconds"}, status="unrouted", limit=50
+    MessageFilter, without=filters_of(MessageFilter).keys() - {"after", "limit", "seconds"}, status="unrouted", limit=50
 )
-def unrouted(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
+def unrouted(transaction: Transaction, chosen: MessageFilter) -> Page[Placed, tuple[int, int]]:
     """A page of unrouted messages; see `page`."""
     return places_page(transaction, chosen)
 
 
-@listed(PlaceFilter, without=("message_id", "after", "seconds"), limit=100)
-def messages_by_error(transaction: Transaction, chosen: PlaceFilter) -> list[ErrorCount]:
+@listed(MessageFilter, without=("message_id", "after", "seconds"), limit=100)
+def messages_by_error(transaction: Transaction, chosen: MessageFilter) -> list[ErrorCount]:
     """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first.
 
     Messages without either aren't counted.

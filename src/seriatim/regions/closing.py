@@ -1,6 +1,6 @@
 """Forget the sessions of a queue below a key: they take no messages any more, are worked off, and go; the key stays.
 
-1. Both boxes refuse new numbers of these sessions. Each number that is answered has the vote of a box, so none comes behind that.
+1. Both boxes refuse new numbers of these sessions. A number is confirmed only with the vote of a box, so none is confirmed after this step.
 2. Nothing of them is left: in no outbox, and after that in no queue; and both boxes still refuse. A box that was restored between
    the two steps may not know the key.
 3. The journal answers each claim of them with `OVER`. So a restored box that has copies or rows of them hands none out.
@@ -25,9 +25,9 @@ from seriatim.pipeline.text.storable import fits_text
 from seriatim.regions.box_role import role_of
 from seriatim.regions.pair import REGIONS, Pair
 
-#: So many sessions are forgotten in one transaction of a box.
+#: The most sessions that are forgotten in one transaction of a box.
 _PORTION = 1_000
-#: A step may take so long: it waits for those who write numbers.
+#: The longest time of a step, which waits for transactions that write numbers.
 _PATIENCE_S = 30.0
 
 
@@ -73,7 +73,7 @@ def forget_before(pair: Pair, queue: str, before: str, by: Operator) -> Forgotte
 
 
 def _closed(pair: Pair, region: str, queue: str, before: str) -> str | None:
-    """Let a box take no messages of these sessions any more; why it can't yet."""
+    """Make a box refuse new messages of these sessions; return why it can't yet, or None."""
 
     def close(transaction: Transaction) -> str | None:
         if not role_of(transaction, pair.name, region).votes:
@@ -94,17 +94,17 @@ def _left(pair: Pair, queue: str, before: str) -> list[str]:
         found = {
             region: pair.in_box(
                 region,
-                lambda one: one.one("region_left", of_name=pair.name, of_queue=queue, before=before),
+                lambda transaction: transaction.one("region_left", of_name=pair.name, of_queue=queue, before=before),
                 patience_s=_PATIENCE_S,
             )
             for region in REGIONS
         }
         # Where a box was restored before the other one was closed, it has learned the key from nobody.
-        left = [f"region {region} was restored meanwhile" for region, its in found.items() if not its.is_closed]
+        left = [f"region {region} was restored meanwhile" for region, row in found.items() if not row.is_closed]
         left += [
             f"{counted(count, 'message')} in the {place} of region {region}"
-            for region, its in found.items()
-            if (count := getattr(its, column))
+            for region, row in found.items()
+            if (count := getattr(row, column))
         ]
         if left:
             return left
@@ -112,7 +112,7 @@ def _left(pair: Pair, queue: str, before: str) -> list[str]:
 
 
 def _forgotten(pair: Pair, region: str, queue: str, before: str) -> int:
-    """Forget these sessions in a box; how many they were."""
+    """Forget these sessions in a box; return their number."""
 
     def portion(transaction: Transaction) -> int:
         return int(
@@ -120,6 +120,6 @@ def _forgotten(pair: Pair, region: str, queue: str, before: str) -> int:
         )
 
     forgotten = 0
-    while some := pair.in_box(region, portion, patience_s=_PATIENCE_S):
-        forgotten += some
+    while count := pair.in_box(region, portion, patience_s=_PATIENCE_S):
+        forgotten += count
     return forgotten

@@ -97,11 +97,11 @@ def test_the_command(box):
     assert "stopped at 1 message" in call(box, "find", "4711", "--limit", "1").stderr
 
 
-def test_what_cannot_be_asked_is_said(box):
+def test_what_cannot_be_found_is_said(box):
     text = call(box, "find", "nothing's", code=1).stdout
     assert "no message has it as its id, its group or a property\n" in text
-    assert "can't be asked: messages done in typed, which keep nothing of them (keep)\n" in text
-    assert "can't be asked: messages done without a failure in shop (keep: faults)\n" in text
+    assert "can't be found: messages done in typed, which keep nothing of them (keep)\n" in text
+    assert "can't be found: messages done without a failure in shop (keep: faults)\n" in text
 
 
 def test_a_message_that_is_gone_was_published(box):

@@ -57,7 +57,7 @@ def test_what_is_not_there(tmp_path):
     wanted = f"function fn_there:aply: module 'fn_there' ({tmp_path}/fn_there.py) has no 'aply' (it has apply)"
     assert refused("fn_there:aply", tmp_path) == wanted
     assert "'value' in module 'fn_there'" in refused("fn_there:value", tmp_path)
-    assert refused("fn_there:value", tmp_path).endswith("is a int, which isn't callable")
+    assert refused("fn_there:value", tmp_path).endswith("has the type int, which isn't callable")
 
 
 @pytest.mark.parametrize(

@@ -376,8 +376,25 @@ DOCUMENTS = [
     (b"name: a\nnote: caf\xe9\n", "2:10: the byte 0xe9 is not UTF-8"),
     (b"name: a\x07b\n", "1:1: the character #x0007 is not allowed"),
     (b"name: a: b\n", "1:8: this is not YAML: mapping values are not allowed"),
-    (b"name: [a\n", "2:1: this is not YAML"),
-    (b"name: a\n---\nname: b\n", "2:1: this is not YAML"),
+    (b"name: [a\n", "2:1: this is not YAML: expected ',' or ']', but got the end of the file"),
+    (b"{", "1:2: this is not YAML: expected a value, but found the end of the file"),
+    (b"name: a\n---\nname: b\n", "2:1: this is not YAML: it has a second document (a file is one document)"),
+    (
+        b'"a"\nimport b\n',
+        "2:1: this is not YAML: expected the beginning of a document, but found text (a pipeline file is a",
+    ),
+    (
+        b'{"a": 1}\n{"b": 2}\n',
+        "2:1: this is not YAML: expected the beginning of a document, but found '{' (a pipeline file is",
+    ),
+    (
+        b"a:\n  - b\n  c: d\n",
+        "3:3: this is not YAML: expected the end of a block, but found a key (check the indentation and",
+    ),
+    (
+        b"a: 'it's'\n",
+        "1:8: this is not YAML: expected the end of a block, but found text (check the indentation and the quotes)",
+    ),
     (b"a: &a [*a]\n", "1:4: this is not YAML: it is nested more than 32 levels deep"),
     (b"a:\n  " + b"[" * 1_000_000, "2:35: this is not YAML: it is nested more than 32 levels deep"),
     (b"- " * 1_000_000, "1:67: this is not YAML: it is nested more than 32 levels deep"),

@@ -145,6 +145,11 @@ def test_what_is_wrong_is_told_with_its_place(text: str, says: str) -> None:
         ("amuont > 3", "did you mean 'amount'?"),
         ("Type = 'x'", "did you mean 'type'?"),
         ("x = 3", "there are amount, at, ok, score, to, type, version"),
+        ("type = order", "text is written in single quotes: 'order'; otherwise: did you mean 'score'?"),
+        (
+            "type <> paid",
+            "text is written in single quotes: 'paid'; otherwise: there are amount, at, ok, score, to, type, version",
+        ),
         ('type = "order"', "text is written in single quotes: 'order'"),
         ("version = '1'", "write it without quotes"),
         ("at > '2026-01-31'", "write TIMESTAMP '2026-01-31 12:00:00'"),

@@ -18,9 +18,9 @@ from seriatim.kernel.operators.fault import FaultKind
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction
 
-#: A session that has the group of an expired lease at this moment is about to commit.
+#: Seconds to wait for the lock of an expired lease: a session that has it at this moment is about to commit.
 _LEASE_PATIENCE_S = 0.05
-#: The present holder of a group on trial has found the same, and ends soon.
+#: Seconds to wait for the lock of a group on trial: its holder has found the same, and ends soon.
 _PATIENCE_S = 10.0
 #: The most messages on trial that a call checks: other groups wait, too.
 _MOST = 100

@@ -24,11 +24,11 @@ from seriatim.kernel.fields import LONGEST_DAYS
 from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.queue import Queue
 
-#: Rows that a transaction deletes at most.
+#: The most rows that a transaction deletes.
 _BATCH = 10_000
-#: So many groups it forgets at once: each lock is a place in a table of the server's that is of one size.
+#: The most groups that a transaction forgets: each takes a lock, and the server's table of locks has a fixed size.
 _GROUPS = 500
-#: So many days ahead have a part of the history.
+#: The number of days ahead for which the history has a part already.
 _DAYS_AHEAD = 7
 _LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)
 _DAY = timedelta(days=1)

@@ -21,7 +21,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
-#: So many in one transaction.
+#: The most messages of one transaction.
 _BATCH = 500
 
 

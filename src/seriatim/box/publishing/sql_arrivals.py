@@ -116,7 +116,9 @@ def _enter(transaction: Transaction, pending: Sequence[_Pending], definitions: D
 def _claimed(
     transaction: Transaction, pending: Sequence[_Pending], routed: Routed
 ) -> tuple[Sequence[_Pending], Routed, Sequence[_Pending]]:
-    """Return the messages with unique keys that are taken in, and the messages in whose place others wait in each of their queues."""
+    """Claim the unique keys of messages. Return the messages that stay, with their routing, and the refused ones: in each queue of these
+    another message with their key waits.
+    """
     typed, entries = routed.typed, routed.entries
     waiting = transaction.value(
         "claim_routed",
@@ -212,10 +214,11 @@ def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
 
 
 class SettledTransactions(NamedTuple):
-    """The transactions to search: messages of all others are routed."""
+    """The transactions that may have messages to route; those of all others are routed."""
 
+    #: All transactions from this one on.
     settled: str
-    #: And these earlier transactions, as the text of an array.
+    #: Earlier ones, as the text of an array.
     unsettled: str
 
 

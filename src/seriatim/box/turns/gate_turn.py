@@ -1,6 +1,7 @@
-"""A turn of a gate: all messages under one number are one arrival, and so is a closed place without results.
+"""A turn of a gate. The number of a message is its place at the gate: all results of one place are one arrival.
 
-The statement that reads a gate's turn says which places are closed; see ``close_places`` in ``schema/functions/gates/``.
+A closed place without results is an arrival, too. The statement that reads a gate's turn says which places are closed; see
+``close_places`` in ``schema/functions/gates/``. Elsewhere in this module, `place` is the index of a group in the turn, as in `Entries`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ from seriatim.kernel.values.columns import Bools, Ints, order_by
 from seriatim.kernel.values.outcome import Decided, Disposition, Reason
 from seriatim.kernel.values.time import NEVER, micros
 
-#: In place of the entry of a place without results.
+#: The entry id of a closed place without results: it has no entry.
 _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by group. `late`: (group, number) whose results leave late. `full`: groups with too many places."""
+    """Closed places without results, as numbers of groups; a group stands here as its index in the turn. `more`: whether a group has more
+    closed places, so that it needs another turn. `late`: the pairs of a group and a number whose results leave flagged as late. `full`: the
+    groups that have too many places: their origin queue hands out no more of their messages.
+    """
 
     groups: Sequence[int]
     numbers: Sequence[int]
@@ -52,9 +56,9 @@ class GateTurn(Turn):
         if len(closed.numbers):
             entries = Entries.concat([entries, _voids(closed, rows.known, rows.keys, now)])
         entries = _in_order(_closed_now(entries, now))
-        #: How many messages the first row of each number counts for: itself, and those that follow.
+        #: How many messages each first row of a number counts for: itself, and those that follow.
         self._weights = _weights(entries)
-        #: Mostly each counts for itself, so that the turn can skip the numbers of messages.
+        #: Usually each row counts for itself; then nothing has to be spread over the rows of a number.
         self._all_single = bool((self._weights == 1).all())
         self._standard = _of_given_numbers(policy)
         super().__init__(self._standard, rows._replace(entries=entries), now, at_most)
@@ -62,24 +66,26 @@ class GateTurn(Turn):
         self._taken_back: Ints = np.zeros(len(rows.keys), np.int64)
 
     def _take_back(self, group: Ints, number: Ints) -> None:
-        """Also remove the closed places without results from the state: they aren't voids any more."""
+        """Also remove closed places without results from the state: they have results now, and are no voids."""
         ahead = number >= self._start.groups.next[group]
         group, number = group[ahead], number[ahead]
         gone = self._start.skipped.contain(group, number)
         np.add.at(self._taken_back, group[gone], 1)
         super()._take_back(group, number)
-        # Messages may wait for nothing any more: the clock of a hole begins anew.
+        # Perhaps no message waits behind a hole now: then the clock of the next hole begins anew.
         self._start = kernel.settle(self._standard, self._start, np.full(len(self._keys), self._now))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
-        """Return for each group the last number of its hole, None without one. `due`: of holes whose time is over."""
+        """Return for each group the last number of its hole, or None for a group without one; None instead of a list if no group has one.
+        `due`: only of holes that are due to be skipped.
+        """
         policy, overdue = self._standard, NEVER
         if due:
             if policy.hole_timeout is None or policy.on_hole != "skip":
                 return None
             overdue = self._now - micros(policy.hole_timeout) * (policy.hole_retries + 1)
             if not self._held:
-                return None  # a clock begins when a turn finds that something waits
+                return None  # the clock of a hole begins only when a turn finds that a message waits behind it
         state = self._called(clocked=False).state
         has, _, last = holes.holes(policy, state)
         if due:
@@ -88,7 +94,9 @@ class GateTurn(Turn):
         return ends if any(end is not None for end in ends) else None
 
     def skip_holes(self, through: Sequence[int | None], under_way: Sequence[Ints]) -> None:
-        """Let the turn skip holes up to these numbers before timers fire. `under_way`: the numbers of messages on the way there."""
+        """Make the turn skip the holes of each group up to a number, before it fires timers. There may be several holes, with held messages
+        between them. None: none of this group. `under_way`: for each group the numbers up to there whose results are still on the way.
+        """
         self._skipped_through, self._under_way = through, under_way
 
     def _fired(self, state: State) -> kernel.Outcome:
@@ -112,7 +120,7 @@ class GateTurn(Turn):
         return one_after(outcome, super()._fired(outcome.state))
 
     def _taken_in(self, state: State) -> kernel.Outcome:
-        """Like `Turn`; a message that was put back on the way, and whose place has passed, leaves late."""
+        """Like `Turn`; but results that ``expect_late`` marked leave flagged as late, and aren't set aside, if their place has passed."""
         if not self._closed.late:
             return super()._taken_in(state)
         group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
@@ -143,7 +151,7 @@ class GateTurn(Turn):
         return self._weights[rows]
 
     def _state(self) -> State:
-        """Return the stored state, in which the numbers of late results count as skipped, whatever happened to their places."""
+        """Return the stored state. In it the numbers of arrivals whose places have passed count as skipped, even if results left them."""
         state = super()._state()
         rows = self._rows[self._held :]
         if not len(rows):
@@ -194,7 +202,7 @@ class GateTurn(Turn):
 
     def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
         counts = np.zeros((groups, kinds), np.int64)
-        # A place without results is a void from its arrival, and once.
+        # A closed place without results counts as one void from its arrival on, although it has no row of an entry.
         each = np.where(decided.disposition == Disposition.VOID, 1, self._weights[self._rows[decided.ref]])
         np.add.at(counts, (decided.group, decided.disposition), each)
         counts[:, Disposition.VOID] -= self._taken_back
@@ -205,7 +213,7 @@ class GateTurn(Turn):
         return int(Disposition.VOID) + 1
 
     def _each(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Return for each message of these rows the place in `rows`, and its distance from the first of its number."""
+        """Return for each message of these rows its index in `rows`, and its distance from the first row of its number."""
         count = self._weights[rows]
         its = np.repeat(np.arange(len(rows)), count)
         return its, np.arange(len(its)) - np.repeat(np.cumsum(count) - count, count)
@@ -244,7 +252,9 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 
 
 def _closed_now(entries: Entries, now: int) -> Entries:
-    """Return the entries at the present or a later visible time: results count from when their place is found closed."""
+    """Return the entries; arrivals get the present time, unless theirs is later. Results arrive for the kernel when their place is found
+    closed, although they may have waited for long: the clock of a hole begins when a closed place waits behind it.
+    """
     return entries.with_columns(time=np.where(entries.status == ARRIVED, np.maximum(entries.time, now), entries.time))
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: A notification may be missed where a message and a waiter cross each other; a look at this interval finds it, seconds.
 _LOOK_S = 1.0
-#: The longest continuation of a wait when no receiver waits for messages any more, seconds.
+#: The longest time until a wait notices that it shall end, seconds.
 _NOTICE_END_S = 0.1
 #: A group whose timer is due, and that isn't handed out, is locked by another process; it is checked again after this pause, seconds.
 _SHORT_S = 0.05
@@ -39,6 +39,7 @@ class Waiter:
         self._ends = ends
         self._queue_id = queue_id
         self._channel = f"seriatim_{self._connection.info.backend_pid}"
+        #: Whether it is behind a connection pooler, where notifications don't arrive.
         self._is_deaf = self._connection.begins_with_settings
         self._is_listening = False
         #: The number under which it is registered for a notification; None: it isn't, or was notified.
@@ -57,7 +58,9 @@ class Waiter:
             raise
 
     def ask(self) -> None:
-        """Commit, and register for a notification, unless it is registered. A look for messages after this can be followed by a wait."""
+        """Commit, and register for a notification, unless it is registered. Look for messages once more after this, before `wait`: then no
+        message can come unnoticed.
+        """
         if self._is_deaf or self._waiter is not None:
             self._transaction.commit()
             return

@@ -8,7 +8,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of, dialog_of
-from seriatim.box.views.message_places import PlaceFilter
+from seriatim.box.views.message_places import MessageFilter
 from seriatim.pipeline.types.message import Property
 
 #: How many rows without bodies are fetched at once.
@@ -42,7 +42,7 @@ class ExportedMessage:
 
 
 def exported(
-    transaction: Transaction, chosen: PlaceFilter, entries: Mapping[str, Sequence[int]] | None = None
+    transaction: Transaction, chosen: MessageFilter, entries: Mapping[str, Sequence[int]] | None = None
 ) -> Iterator[ExportedMessage]:
     """Read messages with their bodies, oldest first; a message in two queues comes twice."""
     only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}

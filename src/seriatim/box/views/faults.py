@@ -92,5 +92,5 @@ def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = transaction.maybe("faults", FaultView, **FaultFilter().parameters(), fault_id=fault_id)
     if found is None:
-        raise NotFound(f"there is no fault {fault_id}", remedy="see the faults")
+        raise NotFound(f"there is no fault {fault_id}", remedy="see seriatim faults")
     return found

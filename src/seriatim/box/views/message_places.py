@@ -102,7 +102,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class PlaceFilter(Listing):
+class MessageFilter(Listing):
     _: KW_ONLY
     queue: str | None = listing.queue("messages in this queue")
     group: str | None = listing.group("messages of groups with this key")
@@ -122,7 +122,7 @@ class PlaceFilter(Listing):
     )
 
 
-def places_of(transaction: Transaction, chosen: PlaceFilter) -> list[Placed]:
+def places_of(transaction: Transaction, chosen: MessageFilter) -> list[Placed]:
     return transaction.rows("places", Placed, **chosen.parameters())
 
 
@@ -137,7 +137,7 @@ _TABLE_OF = {
 }
 
 
-def places_page(transaction: Transaction, chosen: PlaceFilter) -> Page[Placed, tuple[int, int]]:
+def places_page(transaction: Transaction, chosen: MessageFilter) -> Page[Placed, tuple[int, int]]:
     """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages."""
     placeds: list[Placed] = []
     limit = chosen.limit or 1
@@ -168,7 +168,7 @@ _OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "po
 
 def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
     parameters = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
-    rows = transaction.rows("places_after", dict, **PlaceFilter().parameters() | parameters)
+    rows = transaction.rows("places_after", dict, **MessageFilter().parameters() | parameters)
     return [
         Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE})
         for row in rows

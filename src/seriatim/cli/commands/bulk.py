@@ -21,7 +21,7 @@ from seriatim.operations.bulk_operations import BulkOperation
 from seriatim.operations.tables.bulk import BULK_GROUPS, BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
 
-#: So many groups that were left out are told at the end.
+#: The most groups without an action that are shown at the end.
 _TOLD = 10
 _number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
 _no_wait = flag("--no-wait", "Don't work on it; leave it to `seriatim serve` and workers.")

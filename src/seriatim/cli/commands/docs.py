@@ -45,7 +45,9 @@ def docs(*, page: str | None, search: str | None, json_: bool) -> None:
             raise UsageError("--search looks in all pages", remedy="leave PAGE out")
         print_rows(FOUND, pages.search(search), json_=json_)
         return
-    if page is None or json_:
+    if page is not None and json_:
+        raise UsageError("--json lists pages, and prints none", remedy="leave out PAGE, or --json")
+    if page is None:
         print_rows(PAGES, pages.pages(), json_=json_)
         return
     name, _, anchor = page.partition("#")

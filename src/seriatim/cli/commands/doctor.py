@@ -63,7 +63,7 @@ def doctor(*, explain: str | None, all_: bool, json_: bool, **given: Any) -> Non
         click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
     elif wrong:
         named = ", ".join(finding.name for finding in findings if finding.state is State.WRONG)
-        click.echo(f"{wrong} of {len(findings)} findings need a hand: {named}.")
+        click.echo(f"{wrong} of {len(findings)} checks need a hand: {named}.")
     elif nothing_here:
         click.echo("This machine is ready, but there is no message box here. Begin a project: seriatim init DIR")
     elif odd:

@@ -32,7 +32,7 @@ EDITED: Table[dict[str, object]] = Table(
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("messages", None, rows=(PLANNED, RETRIED, NOT_RETRIED), meaning="each message of the file"),
 )
-#: So many faults of a file are told.
+#: The most faults of a file that are shown.
 _MOST_FAULTS = 50
 
 

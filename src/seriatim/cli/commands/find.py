@@ -79,9 +79,9 @@ def _tell_kept(found: SearchResult) -> None:
     nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
     faults = [name for name, keep in found.keeps.items() if keep == "faults"]
     if nothing:
-        tell(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)")
+        tell(f"can't be found: messages done in {_listed(nothing)}, which keep nothing of them (keep)")
     if faults:
-        tell(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)")
+        tell(f"can't be found: messages done without a failure in {_listed(faults)} (keep: faults)")
 
 
 def _listed(names: list[str]) -> str:

@@ -35,7 +35,10 @@ def init(folder: Path, *, force: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         written = [_write(text, folder / place) for place, text in _templates(files("seriatim.cli") / "project")]
     except OSError as error:
-        raise UsageError(f"can't write the project: {error.strerror}", where=str(error.filename or folder)) from error
+        where = str(error.filename or folder)
+        raise UsageError(
+            f"can't write the project: {error.strerror}", where=where, remedy="name a new folder"
+        ) from error
     click.echo(f"{folder}: wrote {', '.join(sorted(str(one.relative_to(folder)) for one in written))}\n")
     steps = list(_next(folder))
     width = max(len(command) for command, _ in steps)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from os.path import isfile
 from typing import IO, Any
 
 import click
@@ -149,6 +150,8 @@ def publish(
                     for one in (message.message_id for message in portion)
                 ]
         except SeriatimError:
+            if body is not None and isfile(body):  # noqa: PTH113 -- Path.is_file raises for a long text
+                click.echo(f'the body is this text; to publish the content of the file, give "$(cat {body})"', err=True)
             if found:
                 click.echo(f"published before it: {counted(len(found), 'message')}", err=True)
             raise

@@ -82,7 +82,7 @@ def _told(done: Processed | None) -> str:
         return "none"
     sequence = "" if done.sequence is None else f"sequence {done.sequence}, "
     at = "" if done.at is None else f", {'at' if done.is_kept else 'not after'} {local(done.at)}"
-    by = f", by {done.by}" if done.by else "" if done.is_kept else "; by whom is known where the queue keeps everything"
+    by = f", by {done.by}" if done.by else "" if done.is_kept else "; the queue doesn't keep by which worker (keep)"
     return f"{sequence}ordinal {done.ordinal:,}{at}{by}"
 
 

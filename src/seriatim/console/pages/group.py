@@ -14,10 +14,10 @@ from seriatim.operations.tables.standing import STANDING
 
 #: A body may be edited in the page up to this size.
 _EDITABLE = 256 * 1024
-#: A body that is no longer is seen at once, and a line of it has so many characters.
+#: The longest body that is shown unfolded, and the characters of a line of it.
 _SHORT, _WIDE = 2_000, 100
 _STEPS = 80
-#: So many messages that wait for the same reason have a step each.
+#: The most messages with one reason to wait that have a step each.
 _ALIKE = 3
 _HELD = 500
 

@@ -11,7 +11,7 @@ from seriatim.errors import ActionRefused
 from seriatim.kernel.groups.states import STOPPED
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP, PipelineGroupFilter
 
-#: So long a page waits for the answer of a run.
+#: The longest time that a page waits for the answer of a run.
 WAIT_S = 3.0
 _FIELDS = (*fields_of(PipelineGroupFilter, of_pipeline=True), Field("all", "With groups that hold nothing", ("yes",)))
 

@@ -47,7 +47,7 @@ class Taken(Columns):
         return found
 
     def starts(self, following: Ints, step: int) -> Bools:
-        """The rows that a hole is before; `following`: the `next` of each group."""
+        """Which rows have a hole before them; `following`: the `next` of each group."""
         found: Bools = self.sequence != np.where(
             first_per_group(self.group), following[self.group], _shifted(self.sequence + self.span * step)
         )
@@ -60,7 +60,7 @@ class Taken(Columns):
         return np.where(held.sequence[self.row[rows]] < self.sequence[rows], int(Reason.OVERLAPS), int(Reason.NONE))
 
     def covered(self, held: Held, passed: Bools, cause: Ints) -> Decided:
-        """The messages among the rows that have passed which have no number of their own."""
+        """The messages, among the rows that have passed, whose numbers all belong to rows before them."""
         rows = np.flatnonzero(passed & (self.span == 0) & (self.row >= 0))
         rows = rows[held.weight[self.row[rows]] > 0]
         its = held.take(self.row[rows])
@@ -97,7 +97,7 @@ def _joined(ranges: Ranges, step: int) -> Ranges:
 
 
 def _disjoint(at: Taken, following: Ints, step: int) -> Taken:
-    """Rows that leave in this order, each with the numbers that none before it has; `following`: the `next` of each group."""
+    """Leave to each row the numbers that no row before it has; `following`: the `next` of each group."""
     if not len(at):
         return at
     beyond = at.sequence + at.span * step
@@ -272,7 +272,7 @@ def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, 
     # The first arrival in this run or a later one of the group: computed from the end, with the signs turned.
     behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
     begins = np.where(nth == 0, since, np.maximum(since, behind))
-    # Never more than fits: a time that late isn't due.
+    # Bounded, so that the product doesn't overflow: a time beyond the bound is never due.
     passed = np.minimum(nth, FOREVER // period) * period
     return running_latest(owner, begins - passed) + passed
 

@@ -28,19 +28,19 @@ from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.moment import local, period_of
 
-#: Ready work at which nobody is seen, may be so young without a need for a hand.
+#: Seconds that work may be ready, with no receiver seen, before it needs a hand.
 PATIENCE_S = 30.0
-#: A transaction that is open for longer holds back vacuum for too long.
+#: Seconds after which an open transaction holds back vacuum for too long.
 LONG_TURN_S = 5.0
-#: A message that is older than that is worth a look.
+#: Seconds after which a message that isn't done is worth a look.
 OLD_S = 3600.0
-#: A queue of two regions that remembers so many sessions is worth a look: they stay for ever.
+#: From this number of remembered sessions on, which stay for ever, a queue of two regions is worth a look.
 MANY_SESSIONS = 1_000_000
-#: So many of the oldest sides of dialogs are looked at.
+#: The most sides of dialogs that are looked at, the oldest ones.
 MOST_DIALOGS = 100_000
-#: A finding names at most that many queues or transactions.
+#: The most queues or transactions that a finding names.
 _MOST = 5
-#: And at most that many errors.
+#: The most errors that it names, and the most characters of each.
 _MOST_ERRORS = 3
 _LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")

@@ -91,7 +91,7 @@ def load_function(name: str, folders: Sequence[Path]) -> Callable[..., Any]:
         found = getattr(found, part)
     if not callable(found):
         raise UsageError(
-            f"{attribute!r} in {_place(module)} is a {type(found).__name__}, which isn't callable",
+            f"{attribute!r} in {_place(module)} has the type {type(found).__name__}, which isn't callable",
             where=f"function {name}",
         )
     return found

@@ -28,7 +28,7 @@ from seriatim.pipeline.types.properties import Properties
 
 #: Keys of the other kind of file.
 _OF_A_BOX = dict.fromkeys(
-    ("contracts", "locations", "queues", "services", "subscriptions", "types"),
+    ("contracts", "links", "locations", "queues", "schedules", "services", "settings", "subscriptions", "types"),
     "it belongs in a box file, for seriatim box apply FILE",
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)

@@ -78,6 +78,8 @@ class FilterText:
             return self.error(token.start, f"{name} is neither a property nor part of a filter", ALLOWED)
         elif not meant:
             advice = f"there are {', '.join(sorted(self.types)[:20])}" if self.types else "there are none"
+        if not quoted and self.text[: token.start].rstrip().endswith(("=", "<>")):  # it may be meant as text
+            advice = f"text is written in single quotes: '{name[:40]}'; otherwise: {advice}"
         return self.error(token.start, f"there is no property {name!r}", advice)
 
     def too_deep(self, at: int) -> FilterError:

@@ -34,6 +34,19 @@ _SHORT = 6
 
 _REFERENCE = re.compile(r"\$\$(?=\{)|\$\{([^{}]*)\}")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Words of the parser's errors, and those for people.
+_WORDS = {
+    "<document start>": "the beginning of a document",
+    "<scalar>": "text",
+    "<stream end>": "the end of the file",
+    "<block end>": "the end of a block",
+    "<block mapping start>": "a mapping",
+    "<block sequence start>": "a list",
+    "the node content": "a value",
+    "found '?'": "found a key",
+    "but found another document": "it has a second document",
+}
+_WORD = re.compile("|".join(map(re.escape, _WORDS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +179,7 @@ def parse(
         line = text.count("\n", 0, error.position) + 1
         problems.add(Place(line), f"the character #x{ord(text[error.position]):04x} is not allowed in YAML")
     except MarkedYAMLError as error:
-        problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error, text))
+        problems.add(_mark(error), f"this is not YAML: {_reason(error)}", _advice(error, text, language))
     except YAMLError as error:
         problems.add(None, f"this is not YAML: {error}")
     else:
@@ -219,20 +232,23 @@ def _mark(error: MarkedYAMLError) -> Place:
 
 
 def _reason(error: MarkedYAMLError) -> str:
-    return " ".join(str(error.problem or error.context or error).split())
+    reason = " ".join(str(error.problem or error.context or error).split())
+    reason = re.sub(r"\('([^']*)',\)", r"'\1'", reason)  # a token as a tuple
+    return _WORD.sub(lambda found: _WORDS[found[0]], re.sub(r"'(<[a-z ]+>)'", r"\1", reason))
 
 
-def _advice(error: MarkedYAMLError, text: str) -> str:
-    reason = _reason(error)
+def _advice(error: MarkedYAMLError, text: str, language: Language) -> str:
     if error.problem_mark is not None and text[max(0, error.problem_mark.index - 1) :].startswith("${"):
         return 'inside { } put it in quotes: {path: "${NAME}"}'
-    if "'\\t'" in reason:
-        return "YAML is indented with spaces, not with tabs"
-    if "mapping values are not allowed" in reason:
-        return "put text that contains ': ' in quotes, and check the indentation"
-    if "single document" in str(error.context):
-        return "a file is one document"
-    return ""
+    advice = {
+        "'\\t'": "YAML is indented with spaces, not with tabs",
+        "mapping values are not allowed": "put text that contains ': ' in quotes, and check the indentation",
+        _WORDS["but found another document"]: "a file is one document",
+        _WORDS["<document start>"]: f"a {language.name} is a mapping ({language.outline})",
+        _WORDS["<block end>"]: "check the indentation and the quotes",
+    }
+    reason = _reason(error)
+    return next((advice[words] for words in advice if words in reason), "")
 
 
 class _Composer(Composer):

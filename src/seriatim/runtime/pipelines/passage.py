@@ -1,4 +1,4 @@
-"""The way of a few messages through the stages before the order, outside of Spark: read, processed, routed, with key and number.
+"""Take messages that are put back through a pipeline's stages up to `resequence`, outside of Spark: from the body to key and number.
 
 The rules are those of the stages themselves: the readers of `spark/receive/`, the user's code as `spark/process/` calls it, the kernel's
 filters and its reading of numbers.
@@ -45,9 +45,10 @@ class PutBackRefusal(Exception):
 class Request:
     #: The message, as it was written when it was set aside, with the edits.
     fields: Mapping[str, Any]
+    #: Whether the user's code gets it: it was set aside before that.
     anew: bool = False
     edited: tuple[str, ...] = ()
-    #: The one destination that it goes to; None: it is routed.
+    #: The only destination that it may go to; None: any to which it is routed.
     only: str | None = None
 
 
@@ -196,6 +197,7 @@ class Passage:
         return done
 
     def _says(self, text: str, message: Mapping[str, Any]) -> Any:
+        """The value of a filter, given as its text, for a message: true, false or null."""
         if text not in self._filters:
             self._filters[text] = as_function(parsed(text, self._types))
         ticket = message.get("ticket") or {}
@@ -240,6 +242,7 @@ class Passage:
     def _group(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
         name = str(queue.group.by)
         value = message.get(name)
+        # The key as it was stored is kept, unless an edit has changed the property.
         known = fields.get("group") if as_plain(value) == as_plain(self._message(fields).get(name)) else None
         key = known if isinstance(known, str) else _as_text(name, value)
         problem = key_problem(key)

@@ -164,7 +164,7 @@ class MllpSource(Source):
         self.address: str | None = None
 
     def partitions(self) -> Sequence[str]:
-        """It has one: whoever holds it listens."""
+        """It has one partition; the process that has claimed it listens."""
         return ("",)
 
     def begin(self, partition: str, position: Any) -> None:

@@ -33,16 +33,19 @@ class ReaderPool:
         self._queue = queue
         self._supervisor = partial(Supervisor, box, [queue], is_reader=True, **supervised)
         self._limits = replace(limits, workers=1)
-        #: Besides those of the activation.
+        #: Classes of errors, besides those of the activation.
         self._faults = faults
         #: The measures of readers that have ended.
         self._measured = Snapshot()
         self._measuring = threading.Lock()
         self._readers = Readers()
+        #: The activation, without its numbers of readers, with which the present readers were started.
         self._orders: Activation | None = None
         self._work: _Work | None = None
+        #: How often in a row readers have failed at their beginning, and until when none is started because of that.
         self._failures = 0
         self._rest_until = 0.0
+        #: The number of readers that was logged last.
         self._told = -1
 
     def look(self, seen: Activated, slots: Slots) -> None:

@@ -101,8 +101,10 @@ class Supervisor:
             raise UsageError(
                 f"processes can't be {shown(processes)}", remedy=f"a whole number from 1 to {_MOST_PROCESSES}"
             )
-        if not queues or len(set(queues)) != len(queues):
-            raise UsageError("a queue is missing, or named twice")
+        if not queues:
+            raise UsageError("no queue is named")
+        if twice := [queue for queue in queues if queues.count(queue) > 1]:
+            raise UsageError(f"queue {twice[0]!r} is named twice", remedy="name each queue once")
         box.access.check_enabled()
         definitions = box.definitions()
         for queue in queues:

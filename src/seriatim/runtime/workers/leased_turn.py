@@ -1,7 +1,8 @@
 """A turn in leased mode: a run of messages of one group, each in its own short transaction, under one lease.
 
-No transaction is open while a handler works, until it asks for one. A message that fails ends the lease, in the
-transaction that records the fault.
+No transaction is open while a handler works, unless the handler uses its session. A message that fails ends the lease, in the
+transaction that records the fault. If a commit fails, or the lease can't go on for another reason, the messages that aren't done
+are freed and handed out again.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class LeasedTurns(TurnsWithLeases):
         work = late.work
         if work.entry_id is not None and work.token is not None:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
-            what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+            fault = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
             self.keeper.lose(work.token)
-            self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), what)
+            self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), fault)
 
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> HeldLease | None:
         turns = self.turns
@@ -80,9 +81,9 @@ class LeasedTurns(TurnsWithLeases):
             delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s or None)
             if delivery is None:
                 return None
-            # Before the claim, which costs an attempt if the process dies.
+            # Wait for the exclusion before the claim: from the claim on, the death of the process counts as an attempt.
             around.enter_context(turns.exclusion(delivery, has_ended_worker=turns.has_ended_worker(delivery, session)))
-            turns.turn_size.counts = delivery.group is None
+            turns.turn_size.without_groups = delivery.group is None
             measure(turns.queue, delivery)
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(
@@ -112,6 +113,8 @@ class LeasedTurns(TurnsWithLeases):
 
 
 class _Turn:
+    """One lease. `tried`: how many of its messages were given to handlers."""
+
     def __init__(self, leased: LeasedTurns, lease: HeldLease, slot: Slot, traces: TurnTrace) -> None:
         self.tried = 0
         self._handler: Handler | None = None
@@ -132,7 +135,7 @@ class _Turn:
             except (LeaseLost, HandlerStopped, _Doubt, BoxMigrated):
                 raise
             except TurnEnded as error:
-                # The handler may have committed its writes; the message is not done.
+                # The handler ended the transaction itself, and may have committed its writes: a retry might commit them twice.
                 lease = self._lease
                 lost = LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
                 self._turns.note_lost(lost, fault_of(error, self._turns.worker))
@@ -141,6 +144,7 @@ class _Turn:
                 self._postpone(size, asked)
                 return
             except BaseException as error:
+                # An error because the schema is another one now is no fault of the handler.
                 if (newer := migrated(error, self._turns.box.access.place)) is not None:
                     raise newer from error
                 self._fail(size, error)
@@ -186,29 +190,31 @@ class _Turn:
             postpone(transaction, lease.take_back(transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
-        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.access.transaction() as transaction:
             alone = size == 1 or self._turns.whole
-            result = fail(transaction, lease.take_back(transaction), 0, size, what, alone=alone)
-        FAILURES.tell(self._turns.queue, lease.delivery.group, what, result)
+            result = fail(transaction, lease.take_back(transaction), 0, size, fault, alone=alone)
+        FAILURES.tell(self._turns.queue, lease.delivery.group, fault, result)
 
 
 def _complete(
     session: LeasedSession, count: int, *, ends: bool, postponed: int = 0, delay_us: int | None = None
 ) -> None:
-    """Commit a handler's writes; arguments as of `LeasedSession.complete`."""
+    """Commit a handler's writes; for the arguments see `LeasedSession.complete`. An error by which the database refuses them, and would
+    again, is raised as it is, so that it counts as the handler's failure; one that may be over soon becomes `_Doubt`.
+    """
     try:
         session.complete(count, ends=ends, postponed=postponed, delay_us=delay_us)
     except (LeaseLost, TurnEnded):
         raise
     except SeriatimError as error:
-        if (said := refusal(error)) is not None:
-            raise said from None
+        if (refused := refusal(error)) is not None:
+            raise refused from None
         if isinstance(error, Unavailable):
             raise _Doubt(error.what, where=error.where, remedy=error.remedy) from error
         raise
 
 
 class _Doubt(Unavailable):
-    """The commit of a handler's writes has failed, or its outcome is unknown."""
+    """The commit of a handler's writes has failed, or its outcome is unknown: it isn't the handler's failure, and no attempt is counted."""

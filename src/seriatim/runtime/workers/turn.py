@@ -123,7 +123,7 @@ class TransactionalTurns:
             sessions.session.ends_wait, sessions.session.tries = self.ending, True
             delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
-                self.turn_size.counts = delivery.group is None
+                self.turn_size.without_groups = delivery.group is None
                 measure(self.queue, delivery)
                 traces.received(delivery.messages)
                 checks = refused is not None or delivery.group in self.suspects

@@ -19,8 +19,8 @@ _LONG = 5
 
 class TurnSize:
     def __init__(self, queue: Queue, *, batch: bool) -> None:
-        #: Whether the queue has no groups, as far as is known.
-        self.counts = isinstance(queue.policy, Unordered)
+        #: Whether the queue has no groups, as far as is known: only then the number of a turn's messages is reduced.
+        self.without_groups = isinstance(queue.policy, Unordered)
         #: Whether a handler gets all messages of a turn at once: then the number isn't reduced.
         self._batch = batch
         self._each_s = self._moment_s = _SHORTEST_S
@@ -28,13 +28,13 @@ class TurnSize:
 
     def of(self, most: int) -> int:
         """The number of messages for the next turn, at most the given number."""
-        if not self.counts or self._batch:
+        if not self.without_groups or self._batch:
             return most
         return max(1, min(most, int(self._moment_s / self._each_s)))
 
     def is_over(self, took_s: float) -> bool:
         """Whether a turn ends after these seconds, before it begins another message."""
-        return self.counts and took_s > _LONG * self._moment_s
+        return self.without_groups and took_s > _LONG * self._moment_s
 
     def note(self, messages: int, took_s: float) -> None:
         if messages:

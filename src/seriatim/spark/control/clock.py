@@ -1,9 +1,9 @@
-"""The driver's side of time: add the control source to a query, and tell it what is due after each batch.
+"""The driver's side of time: add the control source to a query, and after each batch tell the source when buckets are due.
 
-A listener of the session's queries gets the observed metrics of each batch and writes what is due into a file, where the
-source looks at each trigger. Through Spark Connect the program may run on another machine than the driver, and a
-listener's thread would keep it from ending: there a thread asks for the progress of the queries, and tells the source
-through Spark.
+A listener of the session's queries gets the observed metrics of each batch, and writes the due times into a file, which the
+source reads at each trigger. Through Spark Connect the program may run on another machine than the driver, and a listener's
+thread would keep it from ending. There a thread asks for the progress of the queries, and sends the due times through Spark:
+as options of a read of the control source, which writes the file on the driver's machine.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | 
 
 
 def observed(decided: DataFrame, of: Controlled) -> DataFrame:
-    """The operator's output, observed so that the source learns what is due."""
+    """Return the operator's output; Spark collects the due times in it as metrics."""
     return decided.observe(_METRICS + of.id, *metrics(of.buckets)) if of.ticks else decided
 
 
 def control_offset(progress: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The offset of the control source behind the batch of a progress event; None: the query has none, or it is new."""
+    """The offset at which a batch ended in the control source, by its progress event; None: the query has no such source, or is new."""
     return next((offset for source in progress["sources"] if (offset := _offset(source)) is not None), None)
 
 
@@ -78,20 +78,23 @@ def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 class _Clock:
-    """The due times of a session's queries, by the process of the control source."""
+    """The due times of a session's queries. In it `by` is the process of a control source, as in the source's offsets."""
 
     def __init__(self) -> None:
+        #: The sources, by the name of their metrics.
         self._of: dict[str, Controlled] = {}
+        #: The last due times, by the process.
         self._known: dict[str, Due] = {}
+        #: For each run of a query the processes of its sources.
         self._runs: defaultdict[str, dict[str, Controlled]] = defaultdict(dict)
 
     def add(self, of: Controlled) -> None:
         self._of[_METRICS + of.id] = of
 
     def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:
-        """The due times after a batch, in each of its operators."""
+        """Take in a progress event; return the due times after its batch, for each operator."""
         told = []
-        # Spark leaves them out where a query has none.
+        # Spark leaves the metrics out where a query has none.
         for name, observed in progress.get("observedMetrics", {}).items():
             of = self._of.get(name)
             if of is None:
@@ -108,7 +111,7 @@ class _Clock:
         return told
 
     def forget(self, run: str) -> list[tuple[Controlled, str]]:
-        """Forget what is due in a query that has ended; return its processes of the source."""
+        """Forget the due times of a query that has ended; return the processes of its control sources."""
         removed = self._runs.pop(run, {})
         for by in removed:
             del self._known[by]
@@ -116,8 +119,8 @@ class _Clock:
 
 
 class _Listener:
-    """Tells the control sources of a session's queries what is due. It implements Java's interface itself: PySpark's listener would ask the
-    JVM for each part of each event, dozens of calls a batch.
+    """Writes the due times of a session's queries for their control sources. It implements Java's interface itself: PySpark's listener
+    would ask the JVM for each part of each event, in dozens of calls a batch.
     """
 
     def __init__(self, clock: _Clock) -> None:
@@ -127,7 +130,7 @@ class _Listener:
         """Implements Spark's interface."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 -- Spark's name
-        """Tell what is due after a batch."""
+        """Write the due times after a batch."""
         try:
             for of, by, due in self._clock.take_in(json.loads(event.progress().json())):
                 due.write(of.due_file(by))
@@ -187,7 +190,7 @@ def _register(session: SparkSession) -> None:
 
 
 def _ask(session: SparkSession, clock: _Clock) -> None:
-    """Ask for progress, and tell what is due, until the session ends."""
+    """Ask for the progress of queries, and send the due times, until the session or the program ends."""
     seen: dict[str, int] = {}
     failures, pause = 0, threading.Event()
     while failures < _FAILURES:
@@ -210,6 +213,7 @@ def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> Non
                 seen[str(query.runId)] = progress["batchId"]
                 newest |= {by: (of, due) for of, by, due in clock.take_in(progress)}
         for by, (of, due) in newest.items():
+            # Planning this read writes the file, see `ControlFormat.reader`; it returns no rows.
             options = of.options() | {"by": by, "due": due.to_json()}
             session.read.format(FORMAT).options(**options).load().collect()
 

@@ -1,8 +1,8 @@
-"""When each bucket has something to do again: from the operator to the control source.
+"""Due times: when each bucket has something to do again. They go from the operator to the control source.
 
-The operator gives out for each bucket that it worked on when the bucket's next clock ends. Spark collects these moments as
-observed metrics of the batch, the driver keeps them (`clock.py`), and the control source, which is another process, reads
-them in a small file.
+For each bucket of a batch, the operator's output has the moment when the bucket's next clock ends. Spark collects these
+moments as observed metrics of the batch. The driver keeps them (`clock.py`), and the control source, which is another
+process, reads them in a small file.
 
 Buckets are told apart by their *slots*: a slot is one bucket, or a range of buckets if there are more than `MOST_SLOTS`.
 """

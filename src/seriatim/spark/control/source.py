@@ -95,12 +95,12 @@ class ControlFormat(DataSource):
         return super().streamReader(schema) if STARTS_ARE_TOLD else _UntoldReader(reader)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Passes what is due to the driver through Spark, where the program runs on another machine."""
+        """Send due times to the driver through Spark, where the program runs on another machine."""
         return _Teller(Controlled.of(self.options), self.options["by"], Due.from_json(self.options["due"]))
 
 
 class _Teller(DataSourceReader):
-    """Reads no rows; when Spark plans the read on the driver, it writes the file of what is due."""
+    """Reads no rows; it writes the file of due times, when Spark plans the read on the driver."""
 
     def __init__(self, controlled: Controlled, by: str, due: Due) -> None:
         self._file = controlled.due_file(by)

@@ -33,11 +33,11 @@ from seriatim.spark.resequence.number_columns import shown_of
 JSON_OPTIONS = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
-#: What the operator says of numbers as producers have them; a released row has it as its ``sequence``, or under the name of `SHOWN`.
+#: Columns of the operator: the number as the producer has it, which becomes ``sequence``, and the missing numbers of a partial set.
 _UNWRAPPED, _MISSING = "_unwrapped", "_missing"
-#: Where a format has no lists, these are in JSON.
+#: The missing numbers as JSON, for formats without lists.
 _MISSING_TEXT = "_missing_text"
-#: Only where groups are forgotten.
+#: The incarnation of a destination that was added again, or forgets groups.
 _INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc", TABLE})
@@ -57,11 +57,12 @@ class _Shape:
     sequence: str | None
     incarnation: int = 0
     forgets: bool = False
-    #: What is said of numbers, see `SHOWN`.
+    #: The columns of `SHOWN` that it has.
     says: tuple[str, ...] = ()
 
     @property
     def turns(self) -> bool:
+        """Whether its numbers turn over, as a producer's counter does."""
         return "unwrapped" in self.says
 
     @property
@@ -71,7 +72,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class DepartedQueue:
-    """A destination that was taken away, as far as its messages that are dead are written."""
+    """A destination that was removed: as much of it as is needed to write its messages, which are dead."""
 
     name: str
     group: str | None

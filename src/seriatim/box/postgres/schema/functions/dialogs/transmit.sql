@@ -1,4 +1,4 @@
--- `transmit_into` for all queues.
+-- Deliver the messages in the transmission queue, as `transmit_into` does, for all queues.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.transmit() RETURNS bigint
 AS $function$

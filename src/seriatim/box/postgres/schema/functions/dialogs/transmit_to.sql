@@ -1,4 +1,4 @@
--- `transmit_into` for one queue, for its receivers.
+-- Deliver the messages in the transmission queue for one queue, as `transmit_into` does; called by its receivers.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.transmit_to(of_queue integer) RETURNS bigint
 AS $function$

@@ -1,4 +1,4 @@
--- `try_send` for messages of one type in one dialog. `content_types` is NULL if none has one.
+-- Send messages of one type in one dialog, as `try_send` does. `content_types` is NULL if none has one.
 -- is: definer, generic plan, no seqscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.try_send_run(
     handle uuid, kind text, content_types text[], bodies bytea[], OUT refused text, OUT what text, OUT remedy text

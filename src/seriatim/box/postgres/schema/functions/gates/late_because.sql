@@ -1,7 +1,6 @@
 -- Return the rule of order that has suspended a group, and the number that came: of the first late message that is
--- held; NULL: there is none any more. `policy`: its name, or `position` where a message is there that has a position and no number.
--- `first`: the number that began the group. The words are those of
--- kernel/values/outcome.py.
+-- held; NULL: there is none any more. `policy`: its name, or `position` where a message has a position and no number.
+-- `first`: the number that began the group. The words are those of kernel/values/outcome.py.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.late_because(policy text, first bigint, sequence bigint) RETURNS text
 RETURN CASE

@@ -1,4 +1,4 @@
--- Request a look at groups of an origin queue whose gate was full: it has moved on.
+-- Request a look at groups of an origin queue whose gate was full, and has room again.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_origin(of_gate integer, of_origin integer, of_groups text[]) RETURNS void
 AS $function$

@@ -1,5 +1,5 @@
--- Return the same for all groups of a gate: how many places are open, and since when the oldest of their messages is
--- in its present queue.
+-- Return for all groups of a gate what `open_places` returns for one: how many places are open, and since when the
+-- oldest of their messages is in its present queue.
 -- is: stable, definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.open_places_of(of_gate integer, OUT open_places bigint, OUT open_us bigint)
 AS $function$

@@ -1,7 +1,8 @@
 -- Lock a lease for a call of its holder, and return what it has. `verb`, `at`, `said`: the call, the position that it
--- names, and a fingerprint of what else it says. `answer`: the call was made before, or says nothing else about
--- positions that are done, and this is the answer then; nothing may be changed. Refuse a call that says something else
--- about them, and one on a lease that is over, or that another principal has: nobody is told whose it is.
+-- names, and a fingerprint of what else it says. `answer`: NULL, or the former answer, if the call was made before or
+-- says nothing new about positions that are done; then the caller changes nothing. Refuse a call that says something
+-- else about such positions, and a call on a lease that is over, or that another principal has: the error doesn't tell
+-- which.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.at_lease(
     of_lease uuid, of_holder text, verb text, INOUT at integer, said text,

@@ -1,5 +1,6 @@
--- At the commit of a transaction that received in SQL: what it hasn't completed is a lease from now on. Of what it has
--- completed nothing stays, for nobody else has seen it. In the queue of a service nothing may be left.
+-- At the commit of a transaction that received in SQL, make its unfinished messages a lease that lasts from now on, and
+-- delete the record of a delivery that is finished: nobody else has seen it. Refuse the commit if messages of a
+-- service's queue are unfinished.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lease_at_commit() RETURNS trigger
 AS $function$

@@ -1,5 +1,5 @@
--- Hand out the next entries of a queue, at most so many, without a judge: what is released, what has arrived in a queue
--- that is first in, first out (as `hand_out_fifo`), or what isn't ordered.
+-- Hand out the next entries of a queue, at most `at_most`, without a judge: released ones; in a queue that is first in,
+-- first out also arrived ones (as `hand_out_fifo`); in an unordered queue any.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_next(
     of_queue integer, declared jsonb, named text, at_most integer, serves boolean, is_set boolean,

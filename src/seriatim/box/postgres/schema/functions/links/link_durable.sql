@@ -1,4 +1,5 @@
--- Answers are on disk before they are sent: no transaction of a link uses a weaker setting.
+-- Make the transaction's commit wait for the disk, whatever the session has set: answers are on disk before they are
+-- sent.
 CREATE OR REPLACE FUNCTION {schema}.link_durable() RETURNS void
 AS $function$
 BEGIN

@@ -1,5 +1,5 @@
--- The door for requests, of a caller with a known key: it returns the next batch for the peer, or a refusal, and the
--- token of its question. No request of a peer makes it fail. NULL: the key isn't that of a peer.
+-- Return the next batch for a peer, or a refusal, and the token of its question: the door for requests of a caller with
+-- a known key. No request of a peer makes it fail. NULL: the key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_fetch_as(of_public_key bytea, frame bytea, OUT batch bytea, OUT of_token uuid)
 AS $function$

@@ -1,4 +1,4 @@
--- The body of a message in the spool with its parts behind it, as a large object: the caller unlinks it in its
+-- Return the body of a message in the spool with its parts behind it, as a large object: the caller unlinks it in its
 -- transaction. Only one of the pieces is in memory.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_joined(of_arrival bigint, at_position integer) RETURNS oid

@@ -1,4 +1,4 @@
--- Return how many bytes that are.
+-- Return the size of the body of a message with its parts, in bytes.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_joined_size(of_arrival bigint, at_position integer) RETURNS integer
 RETURN (

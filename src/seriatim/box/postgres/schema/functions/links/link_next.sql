@@ -1,7 +1,6 @@
 -- Return the next batch for the other box, and the token of this question; NULL if another process is sending, or the
--- box is disabled. The
--- content of a batch is sent again only after `next_try_at`. `largest`: the most bytes, NULL or 0: the usual.
--- `at_once`: now, despite `next_try_at`. `more`: more can be sent now.
+-- box is disabled. The content of a batch is sent again only after `next_try_at`. `largest`: the most bytes, NULL or 0:
+-- the usual. `at_once`: now, despite `next_try_at`. `more`: more can be sent now.
 -- is: generic plan, no seqscan, no bitmapscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_next(
     of_link integer, largest bigint, at_once boolean, OUT frame bytea, OUT of_token uuid, OUT messages bigint,

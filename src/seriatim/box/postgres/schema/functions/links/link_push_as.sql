@@ -1,6 +1,6 @@
--- The door for batches and answers, of a caller with a known key. It takes a frame and returns one; no frame of a
--- peer makes it fail. For a peer that isn't granted everything is `gone`, whether it exists or not. NULL: the key
--- isn't that of a peer. `of_token`: that of the answered question.
+-- Take a frame with a batch or answers, and return one: the door for a caller with a known key. No frame of a peer
+-- makes it fail. For a peer that isn't granted everything is `gone`, whether it exists or not. NULL: the key isn't that
+-- of a peer. `of_token`: that of the answered question.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_push_as(of_public_key bytea, frame bytea, of_token uuid) RETURNS bytea
 AS $function$

@@ -1,4 +1,4 @@
--- The ranges of numbers at the beginning of a frame.
+-- Return the ranges of numbers at the beginning of a frame.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.link_ranges(
     frame bytea, how_many bigint

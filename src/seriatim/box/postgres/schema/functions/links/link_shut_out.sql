@@ -1,4 +1,4 @@
--- Revoke that, unless it speaks as another one; its other rights in the box stay.
+-- Revoke what `link_let_in` granted a role, unless it speaks as another box, too; its other rights in the box stay.
 CREATE OR REPLACE FUNCTION {schema}.link_shut_out(who regrole) RETURNS void
 AS $function$
 BEGIN

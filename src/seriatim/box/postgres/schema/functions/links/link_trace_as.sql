@@ -1,5 +1,5 @@
--- The door for a caller that is identified. A peer without the grant gets the same answer to every question. NULL:
--- the key isn't that of a peer.
+-- Answer a question about messages, for a caller that is identified. A peer without the grant gets the same answer to
+-- every question. NULL: the key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_trace_as(of_public_key bytea, frame bytea) RETURNS bytea
 AS $function$

@@ -1,4 +1,4 @@
--- `requeue`, for operators.
+-- Requeue messages, as `requeue` does, if the caller may operate on their queue.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.requeue_entries(
     of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[],

@@ -1,5 +1,5 @@
--- `fail_dialogs` for messages that a turn has put into an incomplete batch: they, and all later ones of their
--- dialogs, are taken out of it.
+-- Fail dialogs, as `fail_dialogs` does, for messages that a turn has put into an incomplete batch: they, and all later
+-- ones of their dialogs, are taken out of it.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.fail_in_batch(
     of_queue integer, in_batch bigint, handles uuid[], message_ids text[], sequences bigint[], whys text[]

@@ -1,5 +1,5 @@
--- The same for messages that wait to be routed: for each of their entries NULL, it may be made; or the id of the
--- message that waits in its place. `entry_places` counts messages from 1.
+-- Claim keys, as `claim_keys` does, for messages that wait to be routed. Return for each of their entries NULL: it may
+-- be made; or the id of the message that waits in its place. `entry_places` counts messages from 1.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.claim_routed(
     arrival_ids bigint[], positions bigint[], entry_places bigint[], entry_queues integer[], entry_keys text[]

@@ -1,4 +1,4 @@
--- The queues among these that count their messages by group: they are unordered, and have a gate; NULL: none.
+-- Return the queues, among these, that count their messages by group: they are unordered, and have a gate; NULL: none.
 -- is: stable, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.counting(of_queues integer[]) RETURNS integer[]
 AS $function$

@@ -1,4 +1,4 @@
--- Return the full ones of some queues.
+-- Return those of some queues that are full.
 -- is: stable, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.full_among(of_queues integer[]) RETURNS integer[]
 AS $function$

@@ -1,5 +1,6 @@
--- Of messages that are taken in or not, by their entries: for each message whether it comes in, which is so if it has no
--- entry, or one for which no message waits; how many entries come in; and the message that waits for the first one.
+-- Return for each message whether it comes in, by what was decided of its entries: it does if it has no entry, or one
+-- in whose place no message waits. Also return how many entries come in, and the message that waits in the place of the
+-- first one.
 -- is: sql, stable, no nestloop
 CREATE OR REPLACE FUNCTION {schema}.keys_left(
     many bigint, entry_places bigint[], waiting text[], OUT comes boolean[], OUT entries integer[], OUT waits text[]

@@ -1,4 +1,4 @@
--- A new id for a message: a UUID of version 7, so that ids made later sort later.
+-- Return a new id for a message: a UUID of version 7, so that ids made later sort later.
 -- is: sql, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.new_message_id() RETURNS text
 -- One expression, so that it is inlined.

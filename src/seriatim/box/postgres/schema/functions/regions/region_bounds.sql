@@ -1,4 +1,4 @@
--- The keys before which the sessions of queues are closed, and over.
+-- Return the keys before which the sessions of queues are closed, and over.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_bounds(
     of_name text, OUT queue text, OUT closed_before text, OUT over_before text

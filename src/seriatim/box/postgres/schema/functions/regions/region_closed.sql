@@ -1,4 +1,4 @@
--- Which of some sessions take no messages any more, each with the key before which none does.
+-- Return the sessions, among these, that take no messages any more, each with the key before which none does.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_closed(
     of_queues integer[], of_sessions text[], OUT session text, OUT closed_before text

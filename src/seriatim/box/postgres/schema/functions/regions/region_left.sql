@@ -1,5 +1,5 @@
--- How many messages of sessions below a key the box still has: for the other box, and to be handed out. Counted up to 1,000. `is_closed`: these
--- take no messages any more; a box that was restored since may have lost that.
+-- Return how many messages of sessions below a key the box still has: for the other box, and to be handed out. Counted
+-- up to 1,000. `is_closed`: these sessions take no messages any more; a box that was restored since may have lost that.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_left(
     of_name text, of_queue text, before text, OUT outgoing bigint, OUT queued bigint, OUT is_closed boolean

@@ -1,4 +1,4 @@
--- The id of a queue of the regions; NULL: they have none of that name here.
+-- Return the id of a queue of the regions; NULL: they have none of that name here.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_queue_id(of_name text, of_queue text) RETURNS integer
 BEGIN ATOMIC

@@ -1,5 +1,5 @@
--- `region_role`, with a lock that keeps its fence until the transaction ends. Each statement has its own snapshot: it
--- reads rows that are younger than the lock.
+-- Return the role of the box in its regions, as `region_role` does, with a lock that keeps its fence until the
+-- transaction ends. Each statement has its own snapshot: it reads rows that are younger than the lock.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_role_held(
     of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint,

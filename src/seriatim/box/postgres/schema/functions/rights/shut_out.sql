@@ -1,4 +1,4 @@
--- Revoke that.
+-- Revoke what `let_in` granted.
 CREATE OR REPLACE FUNCTION {schema}.shut_out(who regrole) RETURNS void
 AS $function$
 BEGIN

@@ -1,4 +1,4 @@
--- `complete` for one message of a queue that keeps nothing: without arrays.
+-- Complete one message of a queue that keeps nothing, as `complete_entries` does, without arrays.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.complete_one(of_queue integer, of_entry bigint) RETURNS void
 AS $function$

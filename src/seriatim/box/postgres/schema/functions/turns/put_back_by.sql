@@ -1,4 +1,4 @@
--- `put_back`, with the transaction or subtransaction that did it.
+-- Put messages back, as `put_back` does; return the transaction or subtransaction that did it.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.put_back_by(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]

@@ -1,4 +1,5 @@
--- `mark_entry` for the messages of a turn. `begun`: dialogs of which it is the first message.
+-- Mark the first message of a turn, as `mark_entry` does, for a caller with the right to receive. `begun`: the dialogs
+-- of which it is the first message; they converse from now on.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_hand(
     of_queue integer, of_group text, of_entry bigint, begun uuid[]

@@ -1,4 +1,4 @@
--- Unregister. A notifier has removed the row already.
+-- Delete the registration of a receiver for a notification; a notifier has deleted its row already.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.unregister(waiter bigint) RETURNS void
 AS $function$

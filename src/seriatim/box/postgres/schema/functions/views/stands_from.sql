@@ -1,5 +1,5 @@
 -- Return from when on a hole stands still that is open since `since`, both in microseconds: from its time-out on, or
--- else after a moment. NULL: no clock runs.
+-- without one after STANDS_AFTER_S of `kernel/groups/states.py`. NULL: no clock runs.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.stands_from(since bigint, hole_timeout text) RETURNS bigint
 AS $function$
