@@ -28,8 +28,8 @@ __all__ = ["between"]
 
 _MESSAGES, _GROUPS, _ROUNDS = shared(100_000), 1_000, 3
 _INTO, _OUT = ("Spark -> box", "box -> Spark")
-#: What the share of the honest ceiling has to be at least, by processor time: of Spark into the box; of the reader alone out of it.
-_INTO_LEAST, _READER_LEAST = 0.55, 0.25
+#: What the share of the honest ceiling has to be at least, by processor time.
+_HONEST = {_INTO: 0.55, _OUT: 0.25}
 #: Where a box keeps a published message.
 _TABLES = ("message_ids", "spool", "entries")
 #: At its commit a transaction numbers what it has said here.
@@ -83,12 +83,12 @@ def between(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
             walls = statistics.median(ceiling.seconds / ours.seconds for ours, ceiling in pairs)
             yield Claim(f"{way} ÷ {name}", walls, costs=costs, amount=rate)
             spent = statistics.median(ceiling.used.steady / ours.used.steady for ours, ceiling in pairs)
-            yield Claim("the same, by processor time", spent, _INTO_LEAST if (kind, way) == ("honest", _INTO) else None)
+            yield Claim("the same, by processor time", spent, _HONEST[way] if kind == "honest" else None)
     readers = [(one["reader", _OUT], one["honest", _OUT]) for one in found]
     yield Claim(
         "the reader of box -> Spark, without Spark ÷ COPY with the box's tables and indexes, by processor time",
         statistics.median(ceiling.used.steady / alone.used.steady for alone, ceiling in readers),
-        _READER_LEAST,
+        _HONEST[_OUT],
         costs=tuple(one.used.told(_MESSAGES) for one in readers[-1]),
         amount=statistics.median(_MESSAGES / alone.seconds for alone, _ in readers),
     )
