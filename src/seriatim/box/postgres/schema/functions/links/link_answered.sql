@@ -123,10 +123,15 @@ BEGIN
                 told.lengths, told.fragments
             ) WITH ORDINALITY AS row (incarnation, number, answer, wait_ms, received, chain, at, length, fragment, nth)
         ) AS each
-        JOIN {schema}.link_streams_out AS stream ON stream.link_id = of_link
-            AND stream.incarnation = ANY (ARRAY[each.incarnation]) AND stream.number = ANY (ARRAY[each.number])
-        LEFT JOIN {schema}.link_messages AS at
-            ON at.stream_id = ANY (ARRAY[stream.stream_id]) AND at.number = ANY (ARRAY[each.received])
+        -- Joined, they would be read once for all streams, by a plan from a time when the tables were empty.
+        CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.link_streams_out AS one
+            WHERE one.link_id = of_link AND one.incarnation = each.incarnation AND one.number = each.number OFFSET 0
+        ) AS stream
+        LEFT JOIN LATERAL (
+            SELECT one.chain FROM {schema}.link_messages AS one
+            WHERE one.stream_id = stream.stream_id AND one.number = each.received OFFSET 0
+        ) AS at ON TRUE
         LEFT JOIN unnest(known.incarnations, known.numbers) AS there (incarnation, number)
             ON there.incarnation = each.incarnation
         CROSS JOIN LATERAL {schema}.link_decision(

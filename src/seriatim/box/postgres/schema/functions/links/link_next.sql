@@ -135,10 +135,14 @@ BEGIN
         FROM unnest(asked.ids, asked.counts) WITH ORDINALITY AS given (id, count, nth)
         JOIN {schema}.link_streams_out AS stream ON stream.stream_id = given.id
     ), going AS MATERIALIZED (
-        SELECT told.nth, one.number, one.message_id, one.digest, one.replayed OR one.number <= told.marked AS replayed,
+        SELECT told.nth, told.stream_id, one.number, one.message_id, one.digest, one.replayed OR one.number <= told.marked AS replayed,
             octet_length(one.header) AS header_length, octet_length(one.body) AS size, part.begins, part.length
-        FROM told JOIN {schema}.link_messages AS one
-            ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count
+        -- Looked up by stream, here and below: joined, all messages are read for each stream, by a plan from a time of none.
+        FROM told CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.link_messages AS waiting
+            WHERE waiting.stream_id = told.stream_id AND waiting.number > told.acked
+                AND waiting.number <= told.acked + told.count OFFSET 0
+        ) AS one
         CROSS JOIN LATERAL (
             SELECT CASE WHEN large.is_large THEN told.fragment * fragment_bytes ELSE 0 END AS begins,
                 CASE WHEN large.is_large THEN least(octet_length(one.body) - told.fragment * fragment_bytes, largest_round)
@@ -175,10 +179,11 @@ BEGIN
             convert_to(one.message_id, 'UTF8') || one.header || CASE
                 WHEN going.length < going.size
                     THEN substring(one.body, (going.begins + 1)::integer, going.length::integer) ELSE one.body
-            END, ''::bytea ORDER BY told.nth, one.number
-        ) FROM told JOIN {schema}.link_messages AS one
-            ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count
-        JOIN going ON going.nth = told.nth AND going.number = one.number), ''::bytea)
+            END, ''::bytea ORDER BY going.nth, going.number
+        ) FROM going CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.link_messages AS waiting
+            WHERE waiting.stream_id = going.stream_id AND waiting.number = going.number OFFSET 0
+        ) AS one), ''::bytea)
     INTO content;
     frame := {schema}.link_frame(
         1, its_link.peer, over.how_many, coalesce(cardinality(asked.ids), 0), messages, 0, over.records || content,

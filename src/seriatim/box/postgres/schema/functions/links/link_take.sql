@@ -309,9 +309,11 @@ BEGIN
             )
             LEFT JOIN {schema}.queues AS place ON place.queue = each.name AND NOT each.of_dialogs
             LEFT JOIN LATERAL {schema}.whole_number(place.definition -> 'max_messages') AS limited (most) ON TRUE
-            -- Looked up, see `decide`.
-            LEFT JOIN {schema}.link_streams_in AS here ON here.link_id = of_link
-                AND here.incarnation = ANY (ARRAY[each.incarnation]) AND here.number = ANY (ARRAY[each.number])
+            -- Looked up each by itself: joined, all streams of the link are read for each of the batch.
+            LEFT JOIN LATERAL (
+                SELECT * FROM {schema}.link_streams_in AS one
+                WHERE one.link_id = of_link AND one.incarnation = each.incarnation AND one.number = each.number OFFSET 0
+            ) AS here ON TRUE
             LEFT JOIN {schema}.link_numbers AS numbers
                 ON numbers.link_id = of_link AND NOT numbers.is_ours AND numbers.incarnation = each.incarnation
             LEFT JOIN unnest(message.streams, message.places, chains) AS there (stream, place, chain)
@@ -471,8 +473,13 @@ BEGIN
         over = here.over + excluded.over, highest = greatest(here.highest, excluded.highest),
         begins = CASE WHEN excluded.highest > here.highest THEN excluded.begins ELSE here.begins END;
     DELETE FROM {schema}.link_streams_in AS here
-    USING unnest(stream.incarnations, stream.numbers, fate.ends) AS one (incarnation, number, ends)
-    WHERE one.ends AND here.link_id = of_link AND here.incarnation = ANY (ARRAY[one.incarnation])
+    USING (
+        SELECT of_link AS link_id, told.incarnation, told.number
+        FROM unnest(stream.incarnations, stream.numbers, fate.ends) AS told (incarnation, number, ends)
+        WHERE told.ends OFFSET 0
+    ) AS one
+    -- The link stands beside the numbers, or all its streams would be read for each of them.
+    WHERE here.link_id = ANY (ARRAY[one.link_id]) AND here.incarnation = ANY (ARRAY[one.incarnation])
         AND here.number = ANY (ARRAY[one.number]);
     PERFORM {schema}.link_note_restored(
         of_link, 'the other box ends a stream that can''t be made whole',

@@ -7,5 +7,6 @@ AS $function$
     UPDATE {schema}.entries AS entry SET
         status = 'in_hand', batch = in_batch, ordinal = handed.ordinal, late = handed.late
     FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
-    WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]) AND entry.queue_id = of_queue
+    -- Not by an index of the queue, which the planner takes for short: it would be read for each entry.
+    WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]) AND (entry.queue_id = of_queue) IS TRUE
 $function$;
