@@ -79,11 +79,10 @@ BEGIN
         ) AS stream
         ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT most_streams + 1
     ), sized AS (
-        SELECT ready.stream_id, ready.nth, one.number, one.number - ready.acked AS place,
-            max(one.in_parts) OVER (PARTITION BY ready.nth) AS in_parts,
+        SELECT ready.*, one.number - ready.acked AS place, max(one.in_parts) OVER (PARTITION BY ready.nth) AS in_parts,
             sum(one.bytes) OVER (PARTITION BY ready.nth ORDER BY one.number) AS in_stream,
             sum(one.bytes) OVER (ORDER BY ready.nth, one.number) AS in_all
-        FROM ready CROSS JOIN LATERAL (
+        FROM ready LEFT JOIN LATERAL (
             SELECT waiting.number,
                 (waiting.number = ready.acked + 1 AND octet_length(waiting.body) > largest_round)::integer AS in_parts,
                 64 + octet_length(waiting.message_id) + octet_length(waiting.header) + CASE
@@ -93,16 +92,16 @@ BEGIN
             FROM {schema}.link_messages AS waiting
             WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number
             LIMIT {WINDOW}
-        ) AS one
-        WHERE ready.status = {status.OPEN}
-    ), fitting AS (
-        SELECT sized.stream_id, count(*) AS count FROM sized
-        WHERE (sized.in_stream <= largest_round OR sized.place = 1)
-            AND (sized.in_all <= room OR sized.nth = 1 AND sized.place = 1) AND (sized.in_parts = 0 OR sized.place = 1)
-        GROUP BY 1
+        ) AS one ON ready.status = {status.OPEN}
     ), chosen AS MATERIALIZED (
-        SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
-        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0 OR ready.probes) AND ready.nth <= most_streams
+        SELECT * FROM (
+            SELECT stream_id, nth, status, acked, sent, queue_id, probes, count(*) FILTER (WHERE
+                (in_stream <= largest_round OR place = 1) AND (in_all <= room OR nth = 1 AND place = 1)
+                AND (in_parts = 0 OR place = 1)
+            ) AS count
+            FROM sized WHERE nth <= most_streams GROUP BY stream_id, nth, status, acked, sent, queue_id, probes
+        ) AS counted
+        WHERE status <> {status.OPEN} OR count > 0 OR probes
     )
     SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids,
         array_agg(chosen.count ORDER BY chosen.nth) AS counts,
