@@ -111,7 +111,7 @@ def _in_memory(kind: str, turn: int) -> float:
 
 
 def _in_box(box: MessageBox, server: int, waiting: int, kind: str, turn: int) -> float:
-    """Publish so many messages of each group, receive them in runs, and complete them; then the next ones."""
+    """The processor seconds of a queue: `waiting` messages of each group are published, received in runs and completed, again and again."""
     orderly = waiting == _RUN
     versions = _versions(turn + (0 if orderly else _ROUNDS + 1), orderly=orderly)  # behind what was measured before
     before, received = used(server), 0

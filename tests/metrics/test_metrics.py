@@ -77,6 +77,16 @@ def test_no_name_is_there_twice_and_every_measure_is_told():
     assert {one.of for one in METRICS} >= set(Measure)
 
 
+def test_voids_that_are_set_aside_are_told(box):
+    box.define(
+        sq.Queue("notes", sq.Unordered(), sequence=sq.Sequence("version", void="version = 0")),
+        sq.Subscription("notes", where="TRUE", to="notes"),
+    )
+    box.publish([order("c1", 0), order("c1", 1)])
+    found, _ = scraped(Collector(box=BoxReading(lambda: box, closes=False), watched=Watched(["notes"])))
+    assert found["seriatim_set_aside_messages", "notes", "void"] == 1
+
+
 def test_a_box_and_its_worker_are_told(box):
     handled = []
 

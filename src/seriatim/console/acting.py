@@ -42,7 +42,7 @@ from seriatim.pipeline.text.counted import counted
 
 _LONGEST_REASON = 4096
 _DIGITS = re.compile(r"\d+([.:]\d+)*")
-#: The most groups that are acted on one by one; more are a bulk operation, for whose end a page waits so many seconds.
+#: The most groups that are acted on one by one; and the seconds that a page waits for the end of a bulk operation, which more groups need.
 _FEW, _PATIENCE_S = 20, 20.0
 #: The longest time that a page waits for the answer of a pipeline; then its command stays queued.
 _ANSWER_S = 5.0

@@ -182,7 +182,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is left to try of a rule; nothing, if it has no shape."""
+    """The remaining terms of a rule, with its constants; a rule without a shape has none."""
 
     filter: int
     shape: _Shape | None = None

@@ -132,7 +132,7 @@ class _Place(NamedTuple):
 def trace_message(
     transaction: Transaction, message_id: str, id_space: str | None = None, within: int | None = None
 ) -> Trace:
-    """The steps of a message, and of its causes and results. `within`: so many later messages are searched for results; None: all."""
+    """The steps of a message, and of its causes and results. `within`: the most later messages that are searched for results; None: all."""
     named: dict[str, object] = {"message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None}
     places = _places(transaction, named)
     check_one_space(message_id, {place.id_space for place in places})

@@ -47,7 +47,7 @@ from seriatim.runtime.processes.serve import Serve
 @option("--http-key", "Its private key, PEM.", metavar="FILE")
 @option(
     "--http-connections",
-    "Answer so many requests at once, each on a connection to PostgreSQL; callers that wait need none.",
+    "Most requests that are answered at once, each on a connection to PostgreSQL; callers that wait need none.",
     default=1,
     type=click.IntRange(1, 100),
     metavar="N",

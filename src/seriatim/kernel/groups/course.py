@@ -1,4 +1,4 @@
-"""What is decided of groups step by step: their state, and what was decided and happened on the way to it."""
+"""Judge groups in steps: keep the state after each step, and gather the decisions and events of all of them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ Judged = tuple[State, Decided, Events]
 
 
 class Course:
+    """The steps of one call of the kernel. `state`: the groups after the last step."""
+
     def __init__(self, state: State) -> None:
         self.state = state
         self._decided, self._events = [no_messages()], [no_events()]
@@ -36,6 +38,6 @@ class Course:
 
 
 def among(state: State, rows: Ints, part: State, decided: Decided, events: Events) -> Judged:
-    """The state with some of its groups as they were judged by themselves, `part`, and what was decided of them."""
+    """Return the state with the groups of `rows` replaced by `part`, and their decisions and events with the rows of the whole state."""
     group, of = rows[decided.group], rows[events.group]
     return state.replace(rows, part), decided.with_columns(group=group), events.with_columns(group=of)
