@@ -33,7 +33,11 @@ __all__ = [
 
 #: The most messages deleted in one transaction.
 _BATCH = 1_000
-_INSTEAD = {"invalid": "seriatim messages resubmit", "unrouted": "seriatim unrouted --resubmit"}
+_INSTEAD = {
+    "invalid": "seriatim messages resubmit routes it again",
+    "unrouted": "seriatim unrouted --resubmit routes it again",
+    "void": "its number has passed without it; seriatim messages delete removes it",
+}
 
 
 @listed(SetAsideFilter)
@@ -54,13 +58,13 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
     groups go on.
 
     Raises:
-        UsageError: the actor or the reason is missing, or a message is invalid or unrouted; nothing is done then.
+        UsageError: the actor or the reason is missing, or a message is invalid, unrouted or a void; nothing is done then.
     """
     by = Operator(actor, reason)
     for one in found:
         if one.status not in REQUEUED:
-            remedy = f"{_INSTEAD[one.status]} routes it again"
-            raise UsageError(f"cannot requeue message {one.message_id!r}, which is {one.status}", remedy=remedy)
+            what = f"cannot requeue message {one.message_id!r}, which is {one.status}"
+            raise UsageError(what, remedy=_INSTEAD[one.status])
     yield from put_back(box, sorted(found, key=_in_order), "message", partial(aside.requeue, by=by))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ import seriatim as sq
 from seriatim.operations import links
 from seriatim.operations.links import transmit
 from tests.box import roles
-from tests.box.links.pairs import Pair, order, paired
+from tests.box.links.pairs import Pair, carried, order, paired
 
 _MIB = 1024 * 1024
 
@@ -55,6 +56,23 @@ def test_a_large_message_comes_whole_and_in_its_order(pair: Pair):
     # What it was put together in is gone, at both ends.
     for box in (pair.near, pair.far):
         assert roles.rows(box, "SELECT count(*) FROM pg_largeobject_metadata") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("largest", "groups", "size", "messages"),
+    [(2_400_000, 5, 500_000, 3), (801_000, 5, 500_000, 1), (0, 1, 700_000, 2)],
+    ids=["several streams", "less than a message", "one stream"],
+)
+def test_a_batch_has_as_much_as_is_asked_for_and_at_least_one_message(pair: Pair, largest, groups, size, messages):
+    _rounds(pair)  # they meet
+    pair.near.publish([replace(order(nth, f"c{nth % groups}"), body=bytes(size)) for nth in range(5)])
+    with pair.near.access.transaction() as transaction:
+        link_id = transaction.one("link_addresses", name="far").link_id
+        batch = transaction.one("link_next", of_link=link_id, largest=largest, at_once=True)
+        transaction.connection.rollback()
+    assert (batch.messages, batch.more) == (messages, True)
+    _rounds(pair)
+    assert sorted(carried(pair.far)) == sorted((f"c{nth % groups}", nth, False) for nth in range(5))
 
 
 def test_it_is_fetched_likewise_and_after_a_break_only_what_is_missing_comes(pair: Pair):

@@ -215,7 +215,7 @@ class Calls:
             "entry_priorities": ["5"] * 2, "entry_problems": [None] * 2, "entry_subscriptions": ["{}"] * 2,
             "part_counts": ["1", None], "part_places": ["1"], "part_names": ["a"], "part_content_types": [None],
             "part_bodies": ["x"], "by_itself": "false", "flushed": "false", "on_way": "true",
-            "numbered_queues": None, "entry_meanings": None, "entry_gates": [mine, None], "entry_origins": ["c1", None], "entry_numbers": ["1", None],
+            "numbered_queues": None, "entry_meanings": [None, "{0,5,0,0}"], "entry_gates": [mine, None], "entry_origins": ["c1", None], "entry_numbers": ["1", None],
         }  # fmt: skip
         publish = {
             "type": "order", "body": "x", "context": '{"customer": "c1", "version": 4}', "message_id": f"{number}c",

@@ -48,6 +48,43 @@ def test_publishing_gives_nobody_the_numbers_of_a_location(box, role, count):
     assert [(one.epoch, one.next_number) for one in box_status(box).locations] == [(0, 3)]
 
 
+def take_in(connection, box, message_id, meaning):
+    """A message for the group c1 of the queue "feed", by a role, with this meaning of its number."""
+    ((version, queue),) = rows(
+        box, "SELECT {schema}.hold_definitions(), queue_id FROM {schema}.queues WHERE queue = 'feed'"
+    )
+    given = {
+        "message_ids": f"ARRAY['{message_id}']", "types": "ARRAY['order']", "locations": "ARRAY['box']",
+        "contexts": "ARRAY['{}']", "bodies": "ARRAY[''::bytea]", "destinations": "ARRAY[1]", "visible_at": "NULL",
+        "delay": "NULL", "entry_places": "ARRAY[1::bigint]", "entry_queues": f"ARRAY[{queue}]", "entry_groups": "ARRAY['c1']",
+        "entry_sequences": "ARRAY[1::bigint]", "entry_sizes": "ARRAY[NULL::bigint]", "entry_priorities": "ARRAY[5]",
+        "entry_subscriptions": "ARRAY['{}']", "on_way": "FALSE", "by_itself": "TRUE", "flushed": "FALSE",
+        "entry_meanings": f"ARRAY['{meaning}']",
+        **dict.fromkeys(("content_types", "property_types", "problems", "entry_problems"), "ARRAY[NULL]::text[]"),
+        **dict.fromkeys((f"part_{one}" for one in ("counts", "places", "names", "content_types", "bodies")), "NULL"),
+    }  # fmt: skip
+    arguments = ", ".join(f"{name} => {value}" for name, value in given.items())
+    connection.execute(f"SELECT {box.schema}.take_in(known_version => {version}, {arguments})")
+
+
+@pytest.mark.parametrize(
+    "meaning",
+    ["{4096,1,0,0,1}", "{1024,1,0,0}", "{80,1,0,0}", "{0,1,0,0,7}", "{8192,1,0,0,5}", "{0,1}", "[2:5]={0,1,0,0}", "{}"],
+    ids=["partial set", "of a turn", "base without number", "longer", "position", "shorter", "from two", "empty"],
+)
+def test_no_number_means_what_no_message_says(box, role, meaning):
+    name, dsn = role
+    define(box, "feed", sequence=sq.Sequence("version", void="customer IS NULL"))
+    grant(box, name, publish=["feed"])
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="a meaning that no message gives it"):
+            take_in(connection, box, "bad", meaning)
+        take_in(connection, box, "good", "{512,1,0,0}")
+    box.publish(order(2))
+    with box.session() as tx:
+        assert [one.sequence for one in tx.receive("feed", limit=10)] == [2]
+
+
 def test_a_right_to_dispense_is_for_a_location(box, role):
     name, dsn = role
     box.define(sq.Location("crm"), sq.Location("erp"))

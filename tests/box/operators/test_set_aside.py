@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.box.operators.set_aside import SET_ASIDE
+from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE
 from seriatim.box.views.invariants import audit
 from seriatim.operations import dead_letters, groups, invariants, messages, retention, set_aside
 from tests.box.console import BY, ORDER, define, failing, publish, received, rows
@@ -54,6 +54,15 @@ def whole(box):
     with box.session() as tx:
         assert audit(tx.transaction) == []
     assert invariants.broken(box) == []
+
+
+@pytest.mark.parametrize("status", sorted({*SET_ASIDE} - {*REQUEUED}))
+def test_what_never_had_a_place_isnt_put_back_and_the_remedy_is_told(box, status):
+    all_kinds(box)
+    found = set_aside.set_aside(box, status=status)
+    with pytest.raises(sq.UsageError, match=f"which is {status} .*seriatim (messages|unrouted)"):
+        list(set_aside.requeue_each(box, found, **BY))
+    whole(box)
 
 
 @pytest.mark.parametrize("status", SET_ASIDE)

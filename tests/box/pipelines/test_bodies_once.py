@@ -194,7 +194,7 @@ def test_what_was_published_before_is_left_out_and_the_others_are_numbered_witho
 def test_the_voids_of_a_queue_without_order_are_set_aside(shop, published):
     says = sq.Sequence(void="note = 'fill'")
     shop.define(
-        sq.Queue("fills", policy=sq.Unordered(), sequence=says),
+        sq.Queue("fills", policy=sq.Unordered(), sequence=says, max_messages=sq.Limit(3, when_full="refuse")),
         sq.Subscription("fills", where="type = 'order'", to="fills"),
     )
     if published:
@@ -202,10 +202,11 @@ def test_the_voids_of_a_queue_without_order_are_set_aside(shop, published):
     with Staging(shop.dsn, shop.schema) as staging:
         part = staging.stage("w", 0, [some("m", 5, note=["a", "fill", None, "fill", "b"])])
         assert staging.merge("w", 0, [part]) == 5 - published
+        assert staging.merge("w", 1, [staging.stage("w", 1, [some("n", 1, note=["fill"])])]) == 1  # it needs no room
     gone = query(
         shop, "SELECT message_id, disposition FROM {}.aside JOIN {}.spool USING (arrival_id, position) ORDER BY 1"
     )
-    assert gone == [("m-01", "void"), ("m-03", "void")]
+    assert gone == [("m-01", "void"), ("m-03", "void"), ("n-00", "void")]
     assert sorted(ids(shop, "fills")) == ["m-00", "m-02", "m-04"]
     assert invariants.broken(shop) == []
 

@@ -214,13 +214,26 @@ def test_without_order_a_void_is_set_aside_when_it_comes(loose):
     assert told.invalid == {}
     assert set(told.queues.values()) == {("loose",)}
     loose.publish(tick("loose", 4, fill=True), delay="1h")
-    loose.publish(tick("loose", 5, fill=True), unrouted="refuse")
+    last = tick("loose", 5, fill=True)
+    for _ in range(2):  # the second time it was published before
+        loose.publish(last, unrouted="refuse")
     assert aside(loose) == [("void", None)] * 3
     assert sorted(left(loose, "loose")) == [1, 3]
     (counted,) = queues.queues(loose)
     assert (counted.arrived, counted.void, counted.invalid) == (0, 3, 0)
     found = set_aside.set_aside(loose, queue="loose", status="void")
     assert {one.reason for one in found} == {"a void: its number passes without a message"}
+
+
+def test_without_order_a_void_needs_no_room(loose):
+    limited = sq.Limit(1, when_full="refuse")
+    loose.define(sq.Queue("loose", sq.Unordered(), sequence=sq.Sequence(void="fill"), max_messages=limited))
+    loose.publish([tick("loose", 1), tick("loose", 2, fill=True)])
+    loose.publish([tick("loose", 3, fill=True), tick("loose", 4, fill=True)])
+    with pytest.raises(sq.QueueFull, match="1 more don't fit"):
+        loose.publish([tick("loose", 5), tick("loose", 6, fill=True)])
+    assert left(loose, "loose") == [1]
+    assert aside(loose) == [("void", None)] * 3
 
 
 def test_without_order_a_void_is_one_by_the_filter_of_its_time(loose):

@@ -3,7 +3,7 @@
 Four numbers: bits, the last number that it covers, its epoch, and the fingerprint of a part's content; and in the first message of a
 partial set what that lacks, as runs. Of a part whose key may be used again the epoch is, once it has left, the ordinal of the last part
 of its set. The bits are those of ``kernel/groups/numbers.py`` and the ones here: its number, and the last that it covers, are those through
-all turns; it has numbers that have left before; its set isn't complete; it has a position.
+all turns; it has numbers that have left before; its set isn't complete.
 
 A position takes the place of what a set lacks: its bytes, eight as a number, in the order of the bytes. In place of the last number is how
 many bytes it has.
@@ -19,12 +19,12 @@ import numpy as np
 
 from seriatim.kernel.groups.arrivals import NOT_SAID
 from seriatim.kernel.groups.number_reader import Read
-from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, RESTARTS, UNNUMBERED, VOID
+from seriatim.kernel.groups.numbers import BASE, IN_LINE, OF_ENDED, POSITION, RESTARTS, UNNUMBERED, VOID
 from seriatim.kernel.groups.positions import MOST_BYTES
 from seriatim.kernel.values.columns import Columns, Ints
 from seriatim.kernel.values.outcome import numbers_in
 
-UNWRAPPED, OVERLAPS, PARTIAL, _POSITION = 1024, 2048, 4096, 8192
+UNWRAPPED, OVERLAPS, PARTIAL = 1024, 2048, 4096
 #: How many bytes of a position are one number, and what is taken from that, so that numbers are in the order of bytes.
 _BYTES, _HALF = 8, 2**63
 #: The bits that a message brings along; those of messages without a number; those that a turn writes.
@@ -44,7 +44,7 @@ class Meaning(NamedTuple):
         """Return what was read of a message, as the text of an array of PostgreSQL; None if its number is plain."""
         bits = (0 if read.size == NOT_SAID else read.size) | (0 if read.weight else VOID)
         if read.position is not None:
-            return cls(bits | _POSITION, len(read.position)).written(_numbers_of(read.position))
+            return cls(bits | POSITION, len(read.position)).written(_numbers_of(read.position))
         plain = not bits and read.epoch is None and read.through == read.number
         return None if plain else cls(bits, read.through, read.epoch or 0).written()
 

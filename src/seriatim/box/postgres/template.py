@@ -16,6 +16,7 @@ from importlib import resources
 from seriatim.errors import UsageError, shown
 from seriatim.kernel import dialog, streams
 from seriatim.kernel.groups import numbers
+from seriatim.kernel.groups.positions import MOST_BYTES
 from seriatim.kernel.groups.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.groups.state import NOTHING, STOPPING, Flag
 from seriatim.kernel.groups.states import FLAGGED, SHOWN, STANDS_AFTER_S, Fact
@@ -26,7 +27,9 @@ from seriatim.kernel.values.time import FOREVER, NEVER
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 _ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
     "flag": Flag.__members__,
-    "number": {"OF_ENDED": numbers.OF_ENDED, "VOID": numbers.VOID},
+    "number": {
+        one: getattr(numbers, one) for one in ("BASE", "RESTARTS", "UNNUMBERED", "OF_ENDED", "VOID", "POSITION")
+    },
     "decided": {disposition.name: disposition + 1 for disposition in Disposition},
     "batch": streams.BatchKind.__members__,
     "answer": streams.StreamAnswer.__members__,
@@ -106,6 +109,7 @@ _CONSTANTS: Mapping[str, str] = {
     "STOPPING": str(STOPPING),
     "LAST_NUMBER": str(LAST_NUMBER),
     "MAX_KEY_BYTES": str(MAX_KEY_BYTES),
+    "MAX_POSITION_BYTES": str(MOST_BYTES),
     "WINDOW": str(streams.WINDOW),
     "WINDOW_BYTES": str(streams.WINDOW_BYTES),
     "LARGEST_ROUND": str(streams.LARGEST_ROUND),

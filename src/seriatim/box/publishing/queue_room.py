@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import QueueFull
 from seriatim.kernel.groups.policy import Standard, UnitOfWork
@@ -46,11 +47,7 @@ def full(
     """Find the first queue without room for all its messages, apart from those that only subscriptions of roles lead there."""
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
-    going = Counter(
-        queue_id
-        for queue_id, problem in zip(entries.queue_ids, entries.problems, strict=True)
-        if queue_id in limited and problem is None
-    )
+    going = Counter(queue_id for _, queue_id in _in_need(entries) if queue_id in limited)
     bounded = [queue_id for queue_id, count in going.items() if not free.take(queue_id, count)]
     if not bounded:
         return ()
@@ -68,6 +65,13 @@ def full(
             count = len(over) - max(excess, 0)
         free.note(queue_id, room - count)
     return kept_out
+
+
+def _in_need(entries: Entries) -> Iterator[tuple[int, int]]:
+    """The rows of entries that need room, with their queues. Invalid messages and voids without order are set aside as they come."""
+    for row, (queue_id, problem) in enumerate(zip(entries.queue_ids, entries.problems, strict=True)):
+        if problem is None and not (entries.meanings and entries.meanings[row] and not entries.groups[row]):
+            yield row, queue_id
 
 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
@@ -114,11 +118,7 @@ def _let_in(
 ) -> Iterator[tuple[int, bool]]:
     """The entries for a full queue, and whether the queue accepts them nevertheless."""
     entries, policy = routed.entries, queue.declared.policy
-    own = [
-        row
-        for row, (queue_id, problem) in enumerate(zip(entries.queue_ids, entries.problems, strict=True))
-        if queue_id == queue.queue_id and problem is None
-    ]
+    own = [row for row, queue_id in _in_need(entries) if queue_id == queue.queue_id]
     ordered = isinstance(policy, Standard | UnitOfWork)
     parameters = {
         "of_queue": queue.queue_id,

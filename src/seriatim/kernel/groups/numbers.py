@@ -21,8 +21,8 @@ Field = str | Callable[[Any], Any]
 #: number;
 #: it is late, and of the epoch before; it waits in a line.
 BASE, RESTARTS, UNNUMBERED, OF_ENDED, IN_LINE = 16, 32, 64, 128, 256
-#: Where an engine stores bits and no weights: it is a void.
-VOID = 512
+#: Where an engine stores bits and no weights: it is a void; it has a position.
+VOID, POSITION = 512, 8192
 
 _LEAST_MODULUS, _LARGEST_MODULUS = 3, 2**62
 #: The rules that are for contiguous numbers.

@@ -7,4 +7,5 @@ SELECT
     count(*) FILTER (WHERE subscription_ids <> '{}' AND subscription_ids <@ %(roles_own)s::integer[]) AS by_roles
 FROM {schema}.staged_entries
 WHERE part_id = ANY (%(part_ids)s::bigint[]) AND queue_id = ANY (%(queue_ids)s::integer[]) AND problem IS NULL
+    AND (group_key <> '' OR meaning IS NULL) -- a void without order needs no room
 GROUP BY queue_id ORDER BY queue_id

@@ -79,12 +79,12 @@ BEGIN
         ) AS stream
         ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT most_streams + 1
     ), sized AS (
-        SELECT ready.*, one.number - ready.acked AS place, max(one.in_parts) OVER (PARTITION BY ready.nth) AS in_parts,
+        SELECT ready.*, one.number - ready.acked AS place,
             sum(one.bytes) OVER (PARTITION BY ready.nth ORDER BY one.number) AS in_stream,
             sum(one.bytes) OVER (ORDER BY ready.nth, one.number) AS in_all
         FROM ready LEFT JOIN LATERAL (
             SELECT waiting.number,
-                (waiting.number = ready.acked + 1 AND octet_length(waiting.body) > largest_round)::integer AS in_parts,
+                -- Of a body that goes in parts that is more than fits: nothing follows it in its round.
                 64 + octet_length(waiting.message_id) + octet_length(waiting.header) + CASE
                     WHEN waiting.number = ready.acked + 1 THEN least(octet_length(waiting.body), largest_round)
                     ELSE octet_length(waiting.body)
@@ -97,7 +97,6 @@ BEGIN
         SELECT * FROM (
             SELECT stream_id, nth, status, acked, sent, queue_id, probes, count(*) FILTER (WHERE
                 (in_stream <= largest_round OR place = 1) AND (in_all <= room OR nth = 1 AND place = 1)
-                AND (in_parts = 0 OR place = 1)
             ) AS count
             FROM sized WHERE nth <= most_streams GROUP BY stream_id, nth, status, acked, sent, queue_id, probes
         ) AS counted

@@ -36,6 +36,7 @@ BEGIN
         IF wrong IS NOT NULL THEN
             RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
         END IF;
+        PERFORM {schema}.permit_meanings(entry_queues, entry_meanings);
     END IF;
     IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
         RETURN FALSE;

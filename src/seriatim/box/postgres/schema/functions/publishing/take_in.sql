@@ -35,6 +35,7 @@ BEGIN
             seen_from, entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities,
             entry_problems, entry_subscriptions, part_counts, part_places, part_names, part_content_types, part_bodies
         );
+        PERFORM {schema}.permit_meanings(entry_queues, entry_meanings);
         space := {schema}.space_of_role({schema}.caller());
         numbered_queues := {schema}.numbering(entry_queues);
         on_way := TRUE;
