@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from seriatim.box.faults.faults import Fault
-from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.causes import Causes
 from seriatim.box.workers.copies import CopyEnd
-from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.kernel.regions.claims import EntryState
@@ -35,7 +34,7 @@ from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Answered, Handler, answered, called
 from seriatim.runtime.workers.late_turn import LateTurn
-from seriatim.runtime.workers.raised import fault_of
+from seriatim.runtime.workers.raised import delay_or_fault, fault_of
 from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.turn import LONG_S
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
@@ -247,17 +246,12 @@ class _Run:
 
     def _failed(self, error: BaseException) -> None:
         """Note a failure in the journal, or a postponement; the claim ends."""
-        claim = self._claim
-        if isinstance(error, Postpone):
-            try:
-                delay_us = postponement_us(error.delay)
-            except UsageError as wrong:
-                error = wrong.with_traceback(error.__traceback__)
-            else:
-                self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(delay_us)))
-                self._delay_us = min(delay_us, self._intake.pause_us(self._session, None, grows=True)) or 1
-                return
-        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        claim, cause = self._claim, delay_or_fault(error)
+        if isinstance(cause, int):
+            self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(cause)))
+            self._delay_us = min(cause, self._intake.pause_us(self._session, None, grows=True)) or 1
+            return
+        fault = fault_of(cause, self._turns.worker, self._turns.classes, self._handler)
         is_dead = isinstance(error, DeadLetter)
         entry = self._asks_until(
             lambda: self._journal.fail(

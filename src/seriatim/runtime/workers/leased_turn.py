@@ -12,15 +12,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from seriatim.box.faults.failure_log import FAILURES
-from seriatim.box.faults.faults import Fault, LostTurn, fail
+from seriatim.box.faults.faults import Fault, LostTurn
 from seriatim.box.faults.lease import HeldLease, claim, give_back, untried
-from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import migrated
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.own_session import own_session
 from seriatim.box.workers.steps import TurnEnded, refusal
-from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import BoxMigrated, LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.coroutines import HandlerStopped
@@ -140,14 +139,11 @@ class _Turn:
                 lost = LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
                 self._turns.note_lost(lost, fault_of(error, self._turns.worker))
                 return
-            except Postpone as asked:
-                self._postpone(size, asked)
-                return
             except BaseException as error:
                 # An error because the schema is another one now is no fault of the handler.
                 if (newer := migrated(error, self._turns.box.access.place)) is not None:
                     raise newer from error
-                self._fail(size, error)
+                self._end_early(size, error)
                 return
 
     def _call(self, size: int, began: float, *, together: bool) -> bool:
@@ -178,24 +174,13 @@ class _Turn:
             _complete(session, consumed, ends=ends, postponed=size - consumed, delay_us=delay_us)
         return not ends
 
-    def _postpone(self, size: int, asked: Postpone) -> None:
-        """Postpone the messages that the handler had, and end the lease. An impossible delay is the handler's fault."""
-        try:
-            delay_us = postponement_us(asked.delay)
-        except UsageError as error:
-            self._fail(size, error.with_traceback(asked.__traceback__))
-            return
-        lease = self._lease
-        with self._turns.box.access.transaction() as transaction:
-            postpone(transaction, lease.take_back(transaction), 0, delay_us, size)
-
-    def _fail(self, size: int, error: BaseException) -> None:
-        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
-        lease = self._lease
-        with self._turns.box.access.transaction() as transaction:
-            alone = size == 1 or self._turns.whole
-            result = fail(transaction, lease.take_back(transaction), 0, size, fault, alone=alone)
-        FAILURES.tell(self._turns.queue, lease.delivery.group, fault, result)
+    def _end_early(self, size: int, error: BaseException) -> None:
+        """Postpone the messages that the handler had, or record its failure, and end the lease."""
+        turns, lease = self._turns, self._lease
+        with turns.box.access.transaction() as transaction:
+            failed = turns.end_early(transaction, lease.take_back(transaction), 0, size, error, self._handler)
+        if failed is not None:
+            FAILURES.tell(turns.queue, lease.delivery.group, *failed)
 
 
 def _complete(
