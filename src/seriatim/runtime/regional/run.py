@@ -36,8 +36,7 @@ from seriatim.runtime.workers.handlers import Answered, Handler, answered, calle
 from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.raised import delay_or_fault, fault_of
 from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import LONG_S
-from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns
 
 _Answer = TypeVar("_Answer")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
@@ -56,9 +55,10 @@ def result_id(queue: str, session: str, number: int, place: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionalTurns(TurnsWithLeases):
+class RegionalTurns:
     """The turns of one thread of a region's worker; like `TransactionalTurns`."""
 
+    turns: TransactionalTurns
     intake: Intake
     regions: Regions
 
@@ -67,7 +67,7 @@ class RegionalTurns(TurnsWithLeases):
         session = self.intake.next(self.turns, wait_s, limit)
         if not isinstance(session, TakenSession):
             return session
-        with session.around, self.intake.working(session), TRACES.turn(self.queue) as traces:
+        with session.around, self.intake.working(session), TRACES.turn(self.turns.queue) as traces:
             traces.received(session.messages)
             run = _Run(self, session, slot, traces, limit)
             try:
@@ -82,7 +82,7 @@ class RegionalTurns(TurnsWithLeases):
         session = None if token is None else self.intake.at_work(token)
         if session is None:
             return
-        claim, error = session.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
+        claim, error = session.held.claim, f"the handler took longer than {self.turns.turn_limit_s:g} s"
         session.held.lost.set()
         session.held.claim = None
         if claim is not None:

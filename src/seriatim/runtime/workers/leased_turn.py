@@ -29,23 +29,24 @@ from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import LONG_S, measure
-from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, measure
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedTurns(TurnsWithLeases):
+class LeasedTurns:
     """The turns of one queue, in leases; like `TransactionalTurns`."""
 
+    turns: TransactionalTurns
     keeper: LeaseKeeper
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
+        turns = self.turns
         with ExitStack() as around:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
                 return None
-            traces = around.enter_context(TRACES.turn(self.queue))
+            traces = around.enter_context(TRACES.turn(turns.queue))
             traces.received(lease.messages)
             turn = _Turn(self, lease, slot, traces)
             around.enter_context(self.keeper.keeping(lease))
@@ -53,7 +54,7 @@ class LeasedTurns(TurnsWithLeases):
                 turn.run()
             except LeaseLost as error:
                 LOG.error(
-                    "turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group, _error=error
+                    "turn_lost_lease", worker=turns.worker, queue=turns.queue, group=lease.delivery.group, _error=error
                 )
             except HandlerStopped:
                 self._give_back(lease)
@@ -68,8 +69,8 @@ class LeasedTurns(TurnsWithLeases):
         """Revoke the lease of a slow handler, and record the fault; errors are those of `TransactionalTurns.time_out`."""
         work = late.work
         if work.entry_id is not None and work.token is not None:
-            error = f"the handler took longer than {self.turn_limit_s:g} s"
-            fault = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+            error = f"the handler took longer than {self.turns.turn_limit_s:g} s"
+            fault = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.turns.worker)
             self.keeper.lose(work.token)
             self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), fault)
 
@@ -103,8 +104,8 @@ class LeasedTurns(TurnsWithLeases):
         except SeriatimError as error:
             LOG.warning(
                 "lease_not_given_back",
-                worker=self.worker,
-                queue=self.queue,
+                worker=self.turns.worker,
+                queue=self.turns.queue,
                 group=lease.delivery.group,
                 lease=lease.token,
                 error=error,

@@ -272,10 +272,6 @@ class TransactionalTurns:
                     with self.box.access.transaction() as transaction:
                         self.take_away(transaction, token, 0)
 
-    def give_up(self, thread: int | None) -> None:
-        """Give up the handler of a thread; no thread waits for it any more."""
-        self.handlers.give_up(thread)
-
     def time_out(self, late: LateTurn) -> None:
         """End a turn that takes too long, and record that, unless it ends by itself before; only for the caller that has claimed it."""
         work = late.work
