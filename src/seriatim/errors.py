@@ -116,6 +116,12 @@ class SeriatimError(Exception):
 
     code = "seriatim"
 
+    def __init_subclass__(cls, *, code: str | None = None, **more: Any) -> None:
+        """A class without a code of its own has that of its base."""
+        super().__init_subclass__(**more)
+        if code is not None:
+            cls.code = code
+
     def __init__(self, what: str, *, where: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what = what
@@ -135,7 +141,7 @@ class SeriatimError(Exception):
         return {}
 
 
-class UsageError(SeriatimError):
+class UsageError(SeriatimError, code="usage"):
     """The caller has to change something.
 
     Args:
@@ -149,8 +155,6 @@ class UsageError(SeriatimError):
         arguments: the same, as a tuple.
     """
 
-    code = "usage"
-
     def __init__(self, what: str, *, where: str = "", remedy: str = "", argument: Argument = ()) -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.arguments = (argument,) if isinstance(argument, str) else argument
@@ -159,148 +163,104 @@ class UsageError(SeriatimError):
         return {"argument": self.arguments}
 
 
-class NotFound(UsageError):
+class NotFound(UsageError, code="not-found"):
     """A queue, a group, a message or another thing that the call names doesn't exist."""
 
-    code = "not-found"
 
-
-class PolicyError(UsageError):
+class PolicyError(UsageError, code="policy"):
     """A policy's parameters are wrong or contradict each other."""
 
-    code = "policy"
 
-
-class ColumnError(UsageError):
+class ColumnError(UsageError, code="column"):
     """A column is missing, has the wrong type, or has a name that seriatim adds itself."""
 
-    code = "column"
 
-
-class FilterError(UsageError):
+class FilterError(UsageError, code="filter"):
     """A filter's text is wrong; ``where`` ends with line:column within it."""
 
-    code = "filter"
 
-
-class ActionRefused(UsageError):
+class ActionRefused(UsageError, code="action-refused"):
     """An operator's action isn't allowed in the state of the group."""
 
-    code = "action-refused"
 
-
-class GroupChanged(ActionRefused):
+class GroupChanged(ActionRefused, code="group-changed"):
     """A group has changed since the operator looked; nothing was done."""
 
-    code = "group-changed"
 
-
-class NumberRefused(UsageError):
+class NumberRefused(UsageError, code="number-refused"):
     """A message of two regions didn't get its number: another one has it, or a higher one; or it was void before it was confirmed.
 
     The message isn't handed out under this number.
     """
 
-    code = "number-refused"
 
-
-class Unrouted(UsageError):
+class Unrouted(UsageError, code="unrouted"):
     """A message would reach no queue, or be invalid there, and its publisher wants to be told; the call published nothing."""
 
-    code = "unrouted"
 
-
-class DeclarationError(UsageError):
+class DeclarationError(UsageError, code="declaration"):
     """A pipeline file is wrong; ``where`` is file:line."""
 
-    code = "declaration"
 
-
-class DeploymentError(SeriatimError):
+class DeploymentError(SeriatimError, code="deployment"):
     """An administrator has to change something on the machine, in the checkpoint or in the database."""
 
-    code = "deployment"
 
-
-class EnvironmentProblem(DeploymentError):
+class EnvironmentProblem(DeploymentError, code="environment"):
     """Java, the workers' Python, Spark, PostgreSQL or the disk is not as it has to be."""
 
-    code = "environment"
 
-
-class MissingExtra(EnvironmentProblem, ImportError):
+class MissingExtra(EnvironmentProblem, ImportError, code="missing-extra"):
     """An extra of the package is needed and not installed; the remedy is the command that installs it."""
 
-    code = "missing-extra"
 
-
-class UntrustedData(EnvironmentProblem):
+class UntrustedData(EnvironmentProblem, code="untrusted"):
     """The data of an embedded PostgreSQL were not created by this user; the remedy names the command to trust them."""
 
-    code = "untrusted"
 
-
-class BoxDisabled(DeploymentError):
+class BoxDisabled(DeploymentError, code="box-disabled"):
     """A message box isn't on the server that it remembers: it was moved, or is a copy. Nothing is published or received there
     until an administrator has said which; the remedy names both commands.
     """
 
-    code = "box-disabled"
 
-
-class LinkProtocolError(DeploymentError):
+class LinkProtocolError(DeploymentError, code="link-protocol"):
     """Bytes from another box aren't what the protocol of links says, are damaged, or have a version that this box doesn't know. Nothing
     of them was used.
     """
 
-    code = "link-protocol"
 
-
-class QueryFailed(DeploymentError):
+class QueryFailed(DeploymentError, code="query-failed"):
     """A pipeline's query failed permanently, or at every retry."""
 
-    code = "query-failed"
 
-
-class CheckpointMismatch(DeploymentError):
+class CheckpointMismatch(DeploymentError, code="checkpoint"):
     """A checkpoint was written by another pipeline, layout or kind of policy."""
 
-    code = "checkpoint"
 
-
-class SchemaMismatch(DeploymentError):
+class SchemaMismatch(DeploymentError, code="schema"):
     """The schema of a message box doesn't fit this seriatim: it is older, newer, of another build, or no box at all. The remedy
     names the command that helps.
     """
 
-    code = "schema"
 
-
-class BoxMigrated(SchemaMismatch):
+class BoxMigrated(SchemaMismatch, code="box-migrated"):
     """A newer seriatim has migrated the message box: this process has to be restarted with that version."""
 
-    code = "box-migrated"
 
-
-class Unavailable(SeriatimError):
+class Unavailable(SeriatimError, code="unavailable"):
     """A message box was unreachable for a moment, or two transactions collided: repeat the transaction."""
 
-    code = "unavailable"
 
-
-class QueueFull(Unavailable):
+class QueueFull(Unavailable, code="queue-full"):
     """A queue is full; the call published nothing. Publish again later."""
 
-    code = "queue-full"
 
-
-class LeaseLost(Unavailable):
+class LeaseLost(Unavailable, code="lease-lost"):
     """A lease ran out, was ended or taken away, or is another principal's: nothing was changed, and a handler's writes are rolled back."""
 
-    code = "lease-lost"
 
-
-class RequestFailed(SeriatimError):
+class RequestFailed(SeriatimError, code="request-failed"):
     """A request was set aside, as a dead letter or by its queue's rules: no reply comes, unless an operator puts it back.
 
     Args:
@@ -310,8 +270,6 @@ class RequestFailed(SeriatimError):
         request_id: the attribute ``id``: the id of the request, under which `MessageBox.reply` finds a reply that comes after all.
     """
 
-    code = "request-failed"
-
     def __init__(self, what: str, *, where: str = "", remedy: str = "", request_id: str = "") -> None:
         super().__init__(what, where=where, remedy=remedy)
         self.id = request_id
@@ -320,7 +278,7 @@ class RequestFailed(SeriatimError):
         return {"request_id": self.id}
 
 
-class Transient(SeriatimError):
+class Transient(SeriatimError, code="transient"):
     """A handler failed, and a retry may succeed: it gets the message again, after a delay.
 
     Args:
@@ -329,8 +287,6 @@ class Transient(SeriatimError):
         remedy: what to do about it; may be empty.
         retry_after: seconds, or ``"30s"``, until the next attempt; None: the queue's retry delay.
     """
-
-    code = "transient"
 
     def __init__(
         self,
@@ -347,7 +303,7 @@ class Transient(SeriatimError):
         return {"retry_after": self.retry_after}
 
 
-class Postpone(SeriatimError):
+class Postpone(SeriatimError, code="postpone"):
     """A handler says "not now": its message, or batch, is handed out again after a delay, and nothing is counted.
 
     What the handler wrote is rolled back; the messages of its turn before it stay done. The group waits with its message.
@@ -358,8 +314,6 @@ class Postpone(SeriatimError):
         where: file:line, host, or another place; may be empty.
         remedy: what to do about it; may be empty.
     """
-
-    code = "postpone"
 
     def __init__(
         self,
@@ -376,7 +330,7 @@ class Postpone(SeriatimError):
         return partial(type(self), self.delay, self.what, where=self.where, remedy=self.remedy), ()
 
 
-class DeadLetter(SeriatimError):
+class DeadLetter(SeriatimError, code="dead-letter"):
     """A handler makes its message a dead letter, whatever the queue's `errors` say; the attempt counts, and its group goes on.
 
     What the handler wrote is rolled back. Of a batch of several messages it isn't known which one is meant: they are handed out
@@ -388,22 +342,16 @@ class DeadLetter(SeriatimError):
         remedy: what to do about it; may be empty.
     """
 
-    code = "dead-letter"
-
     def __init__(self, what: str = "the handler set the message aside", *, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where=where, remedy=remedy)
 
 
-class Business(SeriatimError):
+class Business(SeriatimError, code="business"):
     """A handler failed, and a retry won't help: an operator has to look at the message or its subject."""
-
-    code = "business"
 
     def __init__(self, what: str = "the handler refused the message", *, where: str = "", remedy: str = "") -> None:
         super().__init__(what, where=where, remedy=remedy)
 
 
-class InvariantBroken(SeriatimError):
+class InvariantBroken(SeriatimError, code="bug"):
     """A bug in seriatim: one of its own invariants doesn't hold."""
-
-    code = "bug"

@@ -70,6 +70,17 @@ def test_every_error_code_is_documented():
     )
 
 
+def test_a_class_of_errors_without_a_code_has_that_of_its_base():
+    class OfAnApplication(errors.Transient):
+        pass
+
+    class Named(errors.Transient, code="ours"):
+        pass
+
+    assert (OfAnApplication("gone").code, Named("gone").code) == ("transient", "ours")
+    assert (errors.Transient.code, errors.MissingExtra.code) == ("transient", "missing-extra")
+
+
 def test_every_exit_code_is_documented():
     text = reference("cli.md")
     for kind, code in EXIT_CODES.items():

@@ -21,7 +21,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from seriatim.kernel.groups.arrivals import Arrivals
-from seriatim.kernel.groups.course import Course
+from seriatim.kernel.groups.course import Course, among
 from seriatim.kernel.groups.incarnation import new_state
 from seriatim.kernel.groups.policy import (
     BestEffort,
@@ -74,6 +74,15 @@ class Outcome:
     def unchanged(cls, state: State) -> Outcome:
         return cls(state, no_messages(), no_events())
 
+    def then(self, later: Outcome) -> Outcome:
+        """Both results, of which `later` is about the state after this one."""
+        decided, events = Decided.concat([self.decided, later.decided]), Events.concat([self.events, later.events])
+        return Outcome(later.state, decided, events)
+
+    def among(self, state: State, rows: Ints) -> Outcome:
+        """The result for all groups of a state, of which those of `rows` were judged by themselves."""
+        return Outcome(*among(state, rows, self.state, self.decided, self.events))
+
 
 def due(policy: Policy, state: State) -> Ints:
     """The time of each group's next timer, microseconds; `FOREVER` if none runs."""
@@ -110,8 +119,7 @@ def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
     until = np.full(len(state), now, np.int64)
     if _rounds_are_calls(policy):
         until[arrivals.group] = NEVER
-    after, decided, events = _fire(policy, first.state, until)
-    return Outcome(after, Decided.concat([first.decided, decided]), Events.concat([first.events, events]))
+    return first.then(Outcome(*_fire(policy, first.state, until)))
 
 
 def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outcome:
@@ -119,9 +127,8 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
     if _rounds_are_calls(policy):
         return call(policy, state, arrivals, until)
     after, decided, events = _pass(policy, state, arrivals, clocked=True)
-    events = events.merged(EventKind.CONFLICT)
-    after, fired, more = _fire(policy, after, np.full(len(after), until, np.int64))
-    return Outcome(after, Decided.concat([decided, fired]), Events.concat([events, more]))
+    taken_in = Outcome(after, decided, events.merged(EventKind.CONFLICT))
+    return taken_in.then(advance(policy, after, until))
 
 
 def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:

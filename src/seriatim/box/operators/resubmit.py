@@ -71,7 +71,7 @@ def resubmit(
             waiting = [
                 _Waiting(
                     row.stamp, row.serial, row.arrival_id, row.position, stored_message(row), row.received_at,
-                    None if queue is None else row.entry_id,
+                    row.entry_id,
                 )
                 for row in rows
             ]  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.box.turns.resequence import Turn, one_after
+from seriatim.box.turns.resequence import Turn
 from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, TurnRows, pairs_of
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.groups.arrivals import NOT_SAID
@@ -109,15 +109,8 @@ class GateTurn(Turn):
             at = np.array([place], np.int64)
             part = outcome.state.select(at)
             done = actions.skip_holes(self._standard, part, self._now, self._keys[place], through, under_way)
-            outcome = one_after(
-                outcome,
-                kernel.Outcome(
-                    outcome.state.replace(at, done.state),
-                    done.decided.with_columns(group=at[done.decided.group]),
-                    done.events.with_columns(group=at[done.events.group]),
-                ),
-            )
-        return one_after(outcome, super()._fired(outcome.state))
+            outcome = outcome.then(done.among(outcome.state, at))
+        return outcome.then(super()._fired(outcome.state))
 
     def _taken_in(self, state: State) -> kernel.Outcome:
         """Like `Turn`; but results that ``expect_late`` marked leave flagged as late, and aren't set aside, if their place has passed."""
@@ -129,7 +122,7 @@ class GateTurn(Turn):
             return super()._taken_in(state)
         outcome = kernel.offer(self._policy, state, self._arrivals_in(self._arrived[~back]))
         late = replace(self._standard, late="deliver")
-        return one_after(outcome, kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
+        return outcome.then(kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
 
     def _is_late(self, group: Ints, number: Ints) -> Bools:
         pairs = zip(group.tolist(), number.tolist(), strict=True)

@@ -164,5 +164,4 @@ def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
     before = state.select(at)
     after, decided, events = kernel.settle(policy, before, before.groups.mark)
     events = Events.concat([events, holes.events_between(policy, before, after)])
-    decided, events = decided.with_columns(group=at[decided.group]), events.with_columns(group=at[events.group])
-    return kernel.Outcome(state.replace(at, after), decided, events), going
+    return kernel.Outcome(after, decided, events).among(state, at), going

@@ -196,7 +196,7 @@ class Turn:
         then = self._marked(action(first.state, *named), first.state)
         if empties:
             then = self._emptied(first, then)
-        judged = self._written(one_after(first, then), empties=empties)
+        judged = self._written(first.then(then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
         if empties:
@@ -243,7 +243,7 @@ class Turn:
             else one
             for place, one in enumerate(done)
         ]
-        return self._written(one_after(first, then)), first.events, told
+        return self._written(first.then(then)), first.events, told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """Return the result of an action with which queued messages become dead: their numbers count as skipped."""
@@ -259,9 +259,9 @@ class Turn:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)
         if going.any():
-            outcome = one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
-        outcome = one_after(outcome, self._taken_in(outcome.state))
-        outcome = one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+            outcome = outcome.then(self._part.marked(more, going, outcome.state.groups.mark))
+        outcome = outcome.then(self._taken_in(outcome.state))
+        outcome = outcome.then(self._fired(outcome.state)) if clocked else outcome
         # A number that an event has is a rank: of positions it has none.
         return outcome if self._positions is None else replace(outcome, events=outcome.events.without_numbers())
 
@@ -397,9 +397,7 @@ class Turn:
                 part = obey(self._policy, outcome.state.select(at), self._now, self._keys[place])
             except ActionRefused:
                 continue
-            decided, events = part.decided.with_columns(group=at[part.decided.group]), part.events
-            state = outcome.state.replace(at, part.state)
-            outcome = one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
+            outcome = outcome.then(part.among(outcome.state, at))
         return outcome
 
     # ---- rows to columns
@@ -739,12 +737,6 @@ def _kept_back(groups: Groups) -> Bools:
     """The groups from which nothing is handed out. A complete set closes its group, but is handed out nevertheless."""
     complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
     return groups.has(STOPPING) & ~complete
-
-
-def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
-    """Both results, of which `then` is about the state after `first`."""
-    decided = Decided.concat([first.decided, then.decided])
-    return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
 
 
 def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:

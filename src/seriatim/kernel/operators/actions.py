@@ -258,9 +258,7 @@ def skip_holes(policy: Standard, state: State, now: int, group: str, through: in
     outcome = Outcome.unchanged(state)
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
         end = min(through, int(holes.holes(policy, outcome.state)[2][0]))
-        more = skip_hole(policy, outcome.state, now, group, end)
-        decided, events = Decided.concat([outcome.decided, more.decided]), Events.concat([outcome.events, more.events])
-        outcome = Outcome(more.state, decided, events)
+        outcome = outcome.then(skip_hole(policy, outcome.state, now, group, end))
     told = outcome.events.kind == EventKind.HOLE_SKIPPED
     ranges = zip(outcome.events.first[told].tolist(), outcome.events.last[told].tolist(), strict=True)
     numbers = [np.arange(first, last + 1, policy.increment) for first, last in ranges]

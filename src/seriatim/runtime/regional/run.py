@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from seriatim.box.faults.faults import Fault
-from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.causes import Causes
 from seriatim.box.workers.copies import CopyEnd
-from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable
 from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.kernel.regions.claims import EntryState
@@ -35,10 +34,9 @@ from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Answered, Handler, answered, called
 from seriatim.runtime.workers.late_turn import LateTurn
-from seriatim.runtime.workers.raised import fault_of
+from seriatim.runtime.workers.raised import delay_or_fault, fault_of
 from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import LONG_S
-from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns
 
 _Answer = TypeVar("_Answer")
 #: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
@@ -57,9 +55,10 @@ def result_id(queue: str, session: str, number: int, place: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionalTurns(TurnsWithLeases):
+class RegionalTurns:
     """The turns of one thread of a region's worker; like `TransactionalTurns`."""
 
+    turns: TransactionalTurns
     intake: Intake
     regions: Regions
 
@@ -68,7 +67,7 @@ class RegionalTurns(TurnsWithLeases):
         session = self.intake.next(self.turns, wait_s, limit)
         if not isinstance(session, TakenSession):
             return session
-        with session.around, self.intake.working(session), TRACES.turn(self.queue) as traces:
+        with session.around, self.intake.working(session), TRACES.turn(self.turns.queue) as traces:
             traces.received(session.messages)
             run = _Run(self, session, slot, traces, limit)
             try:
@@ -83,7 +82,7 @@ class RegionalTurns(TurnsWithLeases):
         session = None if token is None else self.intake.at_work(token)
         if session is None:
             return
-        claim, error = session.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
+        claim, error = session.held.claim, f"the handler took longer than {self.turns.turn_limit_s:g} s"
         session.held.lost.set()
         session.held.claim = None
         if claim is not None:
@@ -247,17 +246,12 @@ class _Run:
 
     def _failed(self, error: BaseException) -> None:
         """Note a failure in the journal, or a postponement; the claim ends."""
-        claim = self._claim
-        if isinstance(error, Postpone):
-            try:
-                delay_us = postponement_us(error.delay)
-            except UsageError as wrong:
-                error = wrong.with_traceback(error.__traceback__)
-            else:
-                self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(delay_us)))
-                self._delay_us = min(delay_us, self._intake.pause_us(self._session, None, grows=True)) or 1
-                return
-        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        claim, cause = self._claim, delay_or_fault(error)
+        if isinstance(cause, int):
+            self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(cause)))
+            self._delay_us = min(cause, self._intake.pause_us(self._session, None, grows=True)) or 1
+            return
+        fault = fault_of(cause, self._turns.worker, self._turns.classes, self._handler)
         is_dead = isinstance(error, DeadLetter)
         entry = self._asks_until(
             lambda: self._journal.fail(

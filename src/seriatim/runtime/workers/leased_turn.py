@@ -12,15 +12,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from seriatim.box.faults.failure_log import FAILURES
-from seriatim.box.faults.faults import Fault, LostTurn, fail
+from seriatim.box.faults.faults import Fault, LostTurn
 from seriatim.box.faults.lease import HeldLease, claim, give_back, untried
-from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import migrated
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.own_session import own_session
 from seriatim.box.workers.steps import TurnEnded, refusal
-from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import BoxMigrated, LeaseLost, SeriatimError, Unavailable
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.runtime.workers.coroutines import HandlerStopped
@@ -30,23 +29,24 @@ from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import LONG_S, measure
-from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, measure
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedTurns(TurnsWithLeases):
+class LeasedTurns:
     """The turns of one queue, in leases; like `TransactionalTurns`."""
 
+    turns: TransactionalTurns
     keeper: LeaseKeeper
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
+        turns = self.turns
         with ExitStack() as around:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
                 return None
-            traces = around.enter_context(TRACES.turn(self.queue))
+            traces = around.enter_context(TRACES.turn(turns.queue))
             traces.received(lease.messages)
             turn = _Turn(self, lease, slot, traces)
             around.enter_context(self.keeper.keeping(lease))
@@ -54,7 +54,7 @@ class LeasedTurns(TurnsWithLeases):
                 turn.run()
             except LeaseLost as error:
                 LOG.error(
-                    "turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group, _error=error
+                    "turn_lost_lease", worker=turns.worker, queue=turns.queue, group=lease.delivery.group, _error=error
                 )
             except HandlerStopped:
                 self._give_back(lease)
@@ -69,8 +69,8 @@ class LeasedTurns(TurnsWithLeases):
         """Revoke the lease of a slow handler, and record the fault; errors are those of `TransactionalTurns.time_out`."""
         work = late.work
         if work.entry_id is not None and work.token is not None:
-            error = f"the handler took longer than {self.turn_limit_s:g} s"
-            fault = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
+            error = f"the handler took longer than {self.turns.turn_limit_s:g} s"
+            fault = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.turns.worker)
             self.keeper.lose(work.token)
             self.turns.note_lost(LostTurn(work.queue, work.group, work.entry_id, work.token), fault)
 
@@ -104,8 +104,8 @@ class LeasedTurns(TurnsWithLeases):
         except SeriatimError as error:
             LOG.warning(
                 "lease_not_given_back",
-                worker=self.worker,
-                queue=self.queue,
+                worker=self.turns.worker,
+                queue=self.turns.queue,
                 group=lease.delivery.group,
                 lease=lease.token,
                 error=error,
@@ -140,14 +140,11 @@ class _Turn:
                 lost = LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
                 self._turns.note_lost(lost, fault_of(error, self._turns.worker))
                 return
-            except Postpone as asked:
-                self._postpone(size, asked)
-                return
             except BaseException as error:
                 # An error because the schema is another one now is no fault of the handler.
                 if (newer := migrated(error, self._turns.box.access.place)) is not None:
                     raise newer from error
-                self._fail(size, error)
+                self._end_early(size, error)
                 return
 
     def _call(self, size: int, began: float, *, together: bool) -> bool:
@@ -178,24 +175,13 @@ class _Turn:
             _complete(session, consumed, ends=ends, postponed=size - consumed, delay_us=delay_us)
         return not ends
 
-    def _postpone(self, size: int, asked: Postpone) -> None:
-        """Postpone the messages that the handler had, and end the lease. An impossible delay is the handler's fault."""
-        try:
-            delay_us = postponement_us(asked.delay)
-        except UsageError as error:
-            self._fail(size, error.with_traceback(asked.__traceback__))
-            return
-        lease = self._lease
-        with self._turns.box.access.transaction() as transaction:
-            postpone(transaction, lease.take_back(transaction), 0, delay_us, size)
-
-    def _fail(self, size: int, error: BaseException) -> None:
-        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
-        lease = self._lease
-        with self._turns.box.access.transaction() as transaction:
-            alone = size == 1 or self._turns.whole
-            result = fail(transaction, lease.take_back(transaction), 0, size, fault, alone=alone)
-        FAILURES.tell(self._turns.queue, lease.delivery.group, fault, result)
+    def _end_early(self, size: int, error: BaseException) -> None:
+        """Postpone the messages that the handler had, or record its failure, and end the lease."""
+        turns, lease = self._turns, self._lease
+        with turns.box.access.transaction() as transaction:
+            failed = turns.end_early(transaction, lease.take_back(transaction), 0, size, error, self._handler)
+        if failed is not None:
+            FAILURES.tell(turns.queue, lease.delivery.group, *failed)
 
 
 def _complete(

@@ -14,8 +14,9 @@ from typing import Any
 
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.faults import Fault
+from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.workers.steps import is_transient, misuses_driver
-from seriatim.errors import DeadLetter, Transient, Unavailable, UsageError
+from seriatim.errors import DeadLetter, Postpone, Transient, Unavailable, UsageError
 from seriatim.kernel.operators.fault import ErrorClasses, FaultKind, kind_of
 from seriatim.kernel.values.time import micros
 from seriatim.runtime.workers.handlers import called
@@ -49,6 +50,16 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
     with suppress(Exception):
         text = str(error)
     return Fault(kind, type(error).__qualname__, text, worker, trace, retry_after, is_dead=is_dead)
+
+
+def delay_or_fault(error: BaseException) -> int | BaseException:
+    """The delay that a handler has asked for, microseconds; otherwise its fault: an impossible delay is one, too."""
+    if not isinstance(error, Postpone):
+        return error
+    try:
+        return postponement_us(error.delay)
+    except UsageError as wrong:
+        return wrong.with_traceback(error.__traceback__)
 
 
 def _of_libraries() -> tuple[type, ...]:

@@ -19,14 +19,14 @@ from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import fence, give_back, untried
-from seriatim.box.faults.postpone import postpone, postponement_us
+from seriatim.box.faults.postpone import postpone
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.session import Session
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, ending_setting, refusal
-from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import BoxMigrated, SeriatimError, Unavailable
 from seriatim.kernel.operators.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Message
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
@@ -36,7 +36,7 @@ from seriatim.runtime.workers.exclusion import EXCLUSION
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
 from seriatim.runtime.workers.late_turn import LateTurn
-from seriatim.runtime.workers.raised import fault_of
+from seriatim.runtime.workers.raised import delay_or_fault, fault_of
 from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
@@ -209,6 +209,17 @@ class TransactionalTurns:
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, fault, result)
 
+    def end_early(
+        self, transaction: Transaction, delivery: Delivery, done: int, size: int, error: BaseException, handler: object
+    ) -> tuple[Fault, FaultResult] | None:
+        """Postpone the messages that a handler had, if it has asked for that; otherwise record its failure, and return it."""
+        cause = delay_or_fault(error)
+        if isinstance(cause, int):
+            postpone(transaction, delivery, done, cause, size)
+            return None
+        fault = fault_of(cause, self.worker, self.classes, handler)
+        return fault, fail(transaction, delivery, done, size, fault, alone=size == 1 or self.whole)
+
     def take_away(self, transaction: Transaction, token: int, done: int) -> None:
         """Remove the record of a turn on trial, with the number of its finished messages."""
         queue = transaction.access.known.definitions.queue(self.queue)
@@ -260,10 +271,6 @@ class TransactionalTurns:
                 elif not turn.steps.is_lost:
                     with self.box.access.transaction() as transaction:
                         self.take_away(transaction, token, 0)
-
-    def give_up(self, thread: int | None) -> None:
-        """Give up the handler of a thread; no thread waits for it any more."""
-        self.handlers.give_up(thread)
 
     def time_out(self, late: LateTurn) -> None:
         """End a turn that takes too long, and record that, unless it ends by itself before; only for the caller that has claimed it."""
@@ -362,10 +369,10 @@ class _Turn:
                     raise
                 if (newer := migrated(error, self._session.access.place)) is not None:
                     raise newer from error
-                if isinstance(error, Postpone):
-                    self._postpone(size, error)
-                else:
-                    self._fail(size, error)
+                self._finish()
+                self.failed = self._turns.end_early(
+                    self._session.transaction, self.delivery, self._done, size, error, self._handler
+                )
                 return
             self._done += consumed
             took = time.monotonic() - began
@@ -438,22 +445,6 @@ class _Turn:
                 "the handler called receive, or completed a delivery, in the transaction of its message",
                 remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )
-
-    def _postpone(self, size: int, wish: Postpone) -> None:
-        """Postpone the messages that the handler had. An impossible delay is the handler's fault."""
-        try:
-            delay_us = postponement_us(wish.delay)
-        except UsageError as error:
-            self._fail(size, error.with_traceback(wish.__traceback__))
-            return
-        self._finish()
-        postpone(self._session.transaction, self.delivery, self._done, delay_us, size)
-
-    def _fail(self, size: int, error: BaseException) -> None:
-        fault = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
-        self._finish()
-        alone = size == 1 or self._turns.whole
-        self.failed = fault, fail(self._session.transaction, self.delivery, self._done, size, fault, alone=alone)
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> BaseException | None:

@@ -224,8 +224,8 @@ class Worker:
         turns_of = around.enter_context(self._turns_of(box, keeper))
 
         def made(slot: Slot) -> WorkerThread:
-            turns = turns_of(self._turns(box, next(numbers), tuning))
-            return WorkerThread(turns, slot, tuning.rate_limit, self._ending, idleness)
+            turns = self._turns(box, next(numbers), tuning)
+            return WorkerThread(turns_of(turns), turns, slot, tuning.rate_limit, self._ending, idleness)
 
         threads = WorkerThreads(self._queue, reporting.scoreboard, made)
         chores = Chores(box)

@@ -25,18 +25,7 @@ from seriatim.kernel.operators.held_groups import HeldGroups, held_groups
 from seriatim.kernel.policies.copies import regions_of, without_old
 from seriatim.kernel.policies.restarts import suspects_restart
 from seriatim.kernel.values.columns import Bools, Ints, empty_ints, mask_of, order_by, order_by_group
-from seriatim.kernel.values.outcome import (
-    REASONS,
-    Decided,
-    Disposition,
-    EventKind,
-    Events,
-    Reason,
-    no_events,
-    no_messages,
-    numbers_in,
-    runs_of,
-)
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, numbers_in, runs_of
 from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import Command
@@ -308,7 +297,8 @@ class Bucket:
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
         known, arrivals, every = self._ranked(queue.policy, known, arrivals)
         bare = _bare(queue.policy, known.state.held, arrivals)
-        state, decided, events = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
+        judged = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
+        state, decided, events = judged.state, judged.decided, judged.events
         if isinstance(queue.policy, FifoMerged) and now != NEVER:
             state = without_old(queue.policy, state, now)
         known = known.with_positions(every, state) if by_position(queue.policy) else known.with_state(state)
@@ -528,26 +518,18 @@ class Bucket:
             order[places] = ordered[np.lexsort((tie[ordered], sequence[ordered], group[ordered]))]
         return order
 
-    def _judge(
-        self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
-    ) -> tuple[State, Decided, Events]:
+    def _judge(self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool) -> kernel.Outcome:
         due = np.flatnonzero(kernel.due(policy, state) <= now)
         concerned = np.union1d(arrivals.group, due)
-        decided, events = no_messages(), no_events()
-        if len(concerned):
-            is_part = len(concerned) < len(state)
-            part = state.select(concerned) if is_part else state
-            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group)) if is_part else arrivals
-            judge = kernel.replay if self._plan.clock == "event" else kernel.call
-            outcome = judge(policy, part, arrivals, now)
-            state = state.replace(concerned, outcome.state) if is_part else outcome.state
-            decided = outcome.decided.with_columns(group=concerned[outcome.decided.group])
-            events = outcome.events.with_columns(group=concerned[outcome.events.group])
-        if finish:
-            last = kernel.advance(policy, state, FOREVER)
-            state, decided = last.state, Decided.concat([decided, last.decided])
-            events = Events.concat([events, last.events])
-        return state, decided, events
+        judge = kernel.replay if self._plan.clock == "event" else kernel.call
+        if not len(concerned):
+            outcome = kernel.Outcome.unchanged(state)
+        elif len(concerned) == len(state):
+            outcome = judge(policy, state, arrivals, now)
+        else:
+            arrivals = arrivals.with_columns(group=np.searchsorted(concerned, arrivals.group))
+            outcome = judge(policy, state.select(concerned), arrivals, now).among(state, concerned)
+        return outcome.then(kernel.advance(policy, outcome.state, FOREVER)) if finish else outcome
 
     def _abandon(self) -> None:
         """Set aside the messages that are held for removed destinations."""

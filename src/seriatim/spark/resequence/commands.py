@@ -170,8 +170,8 @@ class Obeying:
             )
         except UsageError as wrong:
             return CommandResult.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
-        decided = Decided.concat([timed.decided, outcome.decided])
-        events = Events.concat([timed.events, outcome.events])
+        both = timed.then(outcome)
+        decided, events = both.decided, both.events
         if not command.dry_run:
             row = self._begin(queue, str(command.key)) if row is None else row
             self._states[queue.name][row] = outcome.state
