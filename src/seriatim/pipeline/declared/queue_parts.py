@@ -117,7 +117,7 @@ class Keep(Declaration):
             raise self._wrong(
                 ("done_for", "done"),
                 "done_for says for how long, and nothing is kept",
-                'Keep("everything"), or "faults"',
+                "keep everything, or faults",
             )
 
 
