@@ -211,7 +211,7 @@ _READERS: Mapping[type[Kind], Callable[[Section, str, Any], Any]] = {
     Whole: lambda section, key, kind: section.whole(key, kind.least, kind.most),
     Choice: lambda section, key, kind: section.choice(key, kind.words),
     Flagged: lambda section, key, _: section.flag(key),
-    Period: lambda section, key, kind: _period(section, key, kind),
+    Period: _period,
     Texts: lambda section, key, _: section.texts(key),
     Text: lambda section, key, _: section.text(key),
     Name: lambda section, key, _: section.text(key),

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 
-from seriatim.errors import UsageError, is_whole
+from seriatim.errors import UsageError, is_whole, meant
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
 from seriatim.pipeline.text.secret import secret_in
@@ -21,11 +20,7 @@ _REPLACED = re.compile(r"(?<!\$)\$\{")
 
 def likely(name: object, known: Collection[str]) -> str:
     """The hint for an unknown `name`, where only `known` names are allowed."""
-    by_fold = {candidate.casefold(): candidate for candidate in known}
-    close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6) if isinstance(name, str) else []
-    if close:
-        return f"did you mean {by_fold[close[0]]!r}?"
-    return f"one of {', '.join(sorted(known))}" if known else ""
+    return meant(name, known) or (f"one of {', '.join(sorted(known))}" if known else "")
 
 
 class Section:
