@@ -652,7 +652,7 @@ def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any]
     """The function that gives the compared part of a value; None: all of it."""
     if _begins_again(policy) and compare is None:
         raise PolicyError(
-            "unit_of_work without once tells parts that come again by their content",
+            "UnitOfWork(once=False) tells parts that come again by their content",
             remedy="add compare",
             argument=("once", "compare"),
         )

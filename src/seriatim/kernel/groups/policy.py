@@ -128,7 +128,7 @@ class Standard:
         if (self.start == "lowest") != (self.settle is not None):
             raise PolicyError(
                 'Standard: start="lowest" and settle belong together: after that time a group begins at the lowest number that it has',
-                remedy="give both, such as lowest and 100ms, or neither",
+                remedy="give both, such as start="lowest", settle="100ms", or neither",
                 argument=("settle", "start"),
             )
         _whole("Standard", "increment", self.increment, 1)
@@ -376,7 +376,7 @@ def with_regions(policy: Policy, horizon: Duration | None = None) -> Policy:
         if horizon is not None:
             raise PolicyError(
                 "horizon is for Fifo: Standard knows copies by their numbers",
-                remedy="leave out horizon; remember of Standard is how many ids of a group are compared",
+                remedy="leave out horizon; Standard(remember=…) is how many ids of a group are compared",
                 argument="horizon",
             )
         return remembering(policy)

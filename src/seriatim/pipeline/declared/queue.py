@@ -189,7 +189,7 @@ class Queue(Declaration):
         if again and self.compare is None:
             raise self._wrong(
                 ("compare", "policy"),
-                "unit_of_work without once tells parts that come again by their content",
+                "UnitOfWork(once=False) tells parts that come again by their content",
                 "add compare",
             )
         if self.compare is not None and not (again or any(isinstance(one, Standard) for one in self.all_policies())):
