@@ -110,7 +110,7 @@ def meant(written: object, known: Collection[str]) -> str:
     if not isinstance(written, str):
         return ""
     by_fold = {name.casefold(): name for name in known}
-    close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=2 / 3 if len(written) == 3 else 3 / 4)
+    close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=2 / 3 if len(written) <= 3 else 3 / 4)
     return f"did you mean {by_fold[close[0]]!r}?" if close else ""
 
 

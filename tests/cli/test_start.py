@@ -68,7 +68,6 @@ def test_help_cuts_no_sentence(words):
         (["locations"], "there is no command 'locations' (see seriatim box status)"),
         (["sequences"], "there is no command 'sequences' (main --help lists all)"),
         (["retries"], "there is no command 'retries' (main --help lists all)"),
-        (["queue", "delete"], "there is no command 'delete' (main queue --help lists all)"),
         (["xyzzy"], "there is no command 'xyzzy' (main --help lists all)"),
     ],
 )

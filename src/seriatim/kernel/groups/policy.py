@@ -128,7 +128,7 @@ class Standard:
         if (self.start == "lowest") != (self.settle is not None):
             raise PolicyError(
                 'Standard: start="lowest" and settle belong together: after that time a group begins at the lowest number that it has',
-                remedy="give both, such as start="lowest", settle="100ms", or neither",
+                remedy='give both, such as start="lowest", settle="100ms", or neither',
                 argument=("settle", "start"),
             )
         _whole("Standard", "increment", self.increment, 1)
