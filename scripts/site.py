@@ -26,8 +26,8 @@ SECTIONS = {
     "Examples": "examples",
     "Decisions": "docs/decisions",
 }
-#: Long pages: the search would list them first for every question.
-UNSEARCHED = ("CHANGELOG.md", "ARCHITECTURE.md")
+#: Long pages, and those for who changes seriatim: the search would list them first.
+UNSEARCHED = ("CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
 _UNSEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 _LINK = re.compile(r"(!?\[[^\]\n]*\]\()([^)\s#]+)(#[^)\s]*)?(\))")
 _TITLE = re.compile(r"^# (.+)$", re.MULTILINE)

@@ -38,7 +38,9 @@ because Spark sends errors from its workers to the driver.
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from datetime import timedelta
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeGuard
 
@@ -98,6 +100,18 @@ def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
     except RecursionError:
         text = f"a {type(value).__name__} that is nested too deeply"
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def meant(written: object, known: Collection[str]) -> str:
+    """The hint "did you mean …?", if one of the known names is close to what is written, in capitals or not; else empty.
+
+    Close is what differs in one letter, or in a quarter of them; a name that is farther away would mislead.
+    """
+    if not isinstance(written, str):
+        return ""
+    by_fold = {name.casefold(): name for name in known}
+    close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=2 / 3 if len(written) <= 3 else 3 / 4)
+    return f"did you mean {by_fold[close[0]]!r}?" if close else ""
 
 
 def entry_of(parameter: str, key: object) -> str:

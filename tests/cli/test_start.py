@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import _SECTIONS, main
 from seriatim.cli.options.group_help import WHOLE
-from seriatim.cli.options.nouns import VERBS, brought_to_commands
+from seriatim.cli.options.nouns import _SHOWN_BY, VERBS, brought_to_commands
+from tests.advice import advised, incomplete
 from tests.command import environment
 
 #: Each takes longer to import than a person likes to wait for help.
@@ -59,12 +60,27 @@ def test_help_cuts_no_sentence(words):
         (["doctr"], "there is no command 'doctr' (did you mean 'doctor'?)"),
         (["group", "rety", "c1"], "there is no command 'rety' (did you mean 'retry'?)"),
         (["groups", "skip-hol", "c1"], "there is no command 'skip-hol' (did you mean 'skip-hole'?)"),
+        (["gruop"], "there is no command 'gruop' (did you mean 'group'?)"),
+        (["deadletters"], "there is no command 'deadletters' (did you mean 'dead-letters'?)"),
+        (["gates"], "there is no command 'gates' (see seriatim queue show NAME)"),
+        (["Gate"], "there is no command 'Gate' (see seriatim queue show NAME)"),
+        (["policies"], "there is no command 'policies' (see seriatim queue show NAME)"),
+        (["locations"], "there is no command 'locations' (see seriatim box status)"),
+        (["sequences"], "there is no command 'sequences' (main --help lists all)"),
+        (["retries"], "there is no command 'retries' (main --help lists all)"),
         (["xyzzy"], "there is no command 'xyzzy' (main --help lists all)"),
     ],
 )
 def test_a_mistyped_command_is_told_which_was_meant(words, told):
     found = CliRunner().invoke(main, words)
     assert (found.exit_code, told in found.stderr) == (2, True), found.stderr
+
+
+def test_what_a_word_is_shown_by_is_a_command():
+    for word, shown in _SHOWN_BY.items():
+        [one] = advised(f"seriatim {shown}")
+        assert (" ".join(one.words), incomplete(one)) == (shown, None), word
+        assert word not in main.list_commands(click.Context(main)), word
 
 
 def test_help_lists_every_noun_once_and_what_helps_first():

@@ -36,7 +36,9 @@ def call(face, delivery, verb, status=200, **body):
 
 
 def test_a_run_is_taken_renewed_completed_in_parts_and_publishes(face):
-    assert face.post(ORDERS, json={}).status_code == 204
+    nothing = face.post(ORDERS, json={})
+    assert (nothing.status_code, nothing.content) == (204, b"")
+    assert not {"content-type", "content-length", "transfer-encoding"} & nothing.headers.keys()
     face.box.publish([order(n, body=b'{"n":  %d}' % n, content_type="application/json") for n in range(3)])
     delivery = taken(face, limit=2, lease="60s")
     assert [(one["id"], one["position"], one["ordinal"], one["attempt"], one["late"], one["data"]) for one in delivery["messages"]] == [

@@ -29,6 +29,17 @@ QUESTIONS = {
     "what happens when a worker crashes": "reference/worker",
     "is it safe to upgrade": "how-to/run-it-for-good",
     "can I use it without Docker": "how-to/install",
+    "rename a queue": "how-to/change-a-queue",
+    "delete a queue": "how-to/change-a-queue",
+    "pause a queue": "how-to/change-a-queue",
+    "rename a group": "how-to/change-a-queue",
+    "move messages": "how-to/change-a-queue",
+    "replay": "how-to/change-a-queue",
+    "change partitions": "how-to/change-a-queue",
+    "poison message": "how-to/mend-a-group",
+    "dead letter": "how-to/what-to-do-when",
+    "backup": "how-to/run-it-for-good",
+    "upgrade": "how-to/run-it-for-good",
 }
 #: Asks the site's own search, as its page does.
 ASK = """async ([worker, questions]) => {

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from seriatim.cli.options.group_help import Commands
-from seriatim.cli.options.nouns import VERBS, brought_to_commands
+from seriatim.cli.options.nouns import VERBS, brought_to_commands, shown_by
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
 from seriatim.pipeline.text.plain import in_lines
 from seriatim.pipeline.text.storable import fits_text
@@ -130,6 +130,10 @@ class _Commands(Commands):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         return super().resolve_command(ctx, brought_to_commands(args, lambda name: self._verbs(ctx, name)))
+
+    def hint(self, ctx: click.Context, name: str) -> str:
+        command = shown_by(name.casefold())
+        return super().hint(ctx, name) if command is None else f"see {_NAME} {command}"
 
     def _verbs(self, ctx: click.Context, name: str) -> list[str]:
         command = self.get_command(ctx, name)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
-from seriatim.errors import NotFound, UsageError, shown
+from seriatim.errors import NotFound, UsageError, meant, shown
 
 #: A message of an error names at most so many values.
 _NAMED = 12
@@ -37,9 +36,8 @@ class Field:
 def check_queue(box: MessageBox, value: str) -> None:
     known = box.definitions().queues
     if value not in known:
-        close = get_close_matches(value, known, 1)
         some = ", ".join(sorted(known)[:_NAMED])
-        remedy = f"did you mean {close[0]}?" if close else f"there are {some}" if some else "there are none yet"
+        remedy = meant(value, known) or (f"there are {some}" if some else "there are none yet")
         raise NotFound(f"there is no queue {shown(value, 60)}", remedy=remedy)
 
 

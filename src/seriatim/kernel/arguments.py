@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, meant
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -47,9 +46,6 @@ def _refusal(error: type[UsageError], kind: type, values: dict[str, Any], type_e
     unknown = next((name for name in values if name not in known), None)
     if unknown is None:
         return error(f"{kind.__name__}: {type_error}", remedy=takes)
-    close = get_close_matches(unknown, known, n=1)
     return error(
-        f"{kind.__name__}: unknown argument {unknown!r}",
-        remedy=f"did you mean {close[0]!r}?" if close else takes,
-        argument=unknown,
+        f"{kind.__name__}: unknown argument {unknown!r}", remedy=meant(unknown, known) or takes, argument=unknown
     )

@@ -54,9 +54,10 @@ class Wrong(Exception):
         super().__init__(remedy)
         self.remedy, self._what, self._bare = remedy, what, bare
 
-    def of(self, name: str, value: object) -> str:
+    def of(self, name: str, written: str) -> str:
+        """What is wrong with the field of this name; `written`: its value as it is written there."""
         if not self._what:
-            return f"{name} can't be {shown(value)}"
+            return f"{name} can't be {written}"
         return self._what if self._bare else f"{name}: {self._what}"
 
     @property
@@ -343,7 +344,7 @@ class Declaration:
             try:
                 kept = row.kind.check(given)
             except Wrong as wrong:
-                raise self._wrong(row.name, wrong.of(row.name, given), wrong.remedy) from None
+                raise self._wrong(row.name, wrong.of(row.name, shown(given)), wrong.remedy) from None
             if kept is not given:
                 object.__setattr__(self, row.name, kept)
 

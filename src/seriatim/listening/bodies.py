@@ -90,6 +90,7 @@ async def busy(_: Any, receive: Receive, send: Send) -> None:
 
 
 async def _begin(send: Send, status: int, kind: str, length: int, headers: Mapping[str, str]) -> None:
-    headers_sent = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
+    content = {} if status == 204 else {"Content-Type": kind, "Content-Length": str(length)}  # RFC 9110: it has none
+    headers_sent = {**content, "Cache-Control": "no-store", **headers}
     encoded = [(name.lower().encode(), value.encode()) for name, value in headers_sent.items()]
     await send({"type": "http.response.start", "status": status, "headers": encoded})

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, meant, shown
 
 #: The folders of the pages for users, in the order in which they are listed.
 _FOLDERS = ("tutorials", "how-to", "reference", "explanation")
@@ -148,11 +147,8 @@ def page(name: str) -> Page:
         return found[0]
     if found:
         raise UsageError(f"several pages are named {shown(name, 80)}", remedy=" or ".join(one.name for one in found))
-    close = get_close_matches(asked.name, [one.path.stem for one in there], n=1)
-    raise UsageError(
-        f"no page is named {shown(name, 80)}",
-        remedy=f"did you mean {close[0]!r}?" if close else "`seriatim docs` lists the pages",
-    )
+    remedy = meant(asked.name, [one.path.stem for one in there]) or "`seriatim docs` lists the pages"
+    raise UsageError(f"no page is named {shown(name, 80)}", remedy=remedy)
 
 
 def _root() -> Path:

@@ -289,7 +289,7 @@ def test_definitions_that_dont_fit_are_refused(pair: Pair):
     for wrong, match in (
         (lambda: sq.Queue("q", at="far"), "needs a group"),
         (lambda: sq.Queue("q", at="far", group="g", sequence="s", policy=sq.Standard()), "standard is for the box"),
-        (lambda: sq.Queue("q", at=sq.Remote("far", lanes=3), group="g"), "lanes are for Unordered"),
+        (lambda: sq.Queue("q", at=sq.Remote("far", lanes=3), group="g"), "lanes are for unordered"),
         (lambda: sq.Queue("q", at=sq.Remote("far", queue=""), group="g"), "queue: '' is not a queue's name"),
         (lambda: sq.Queue("q", at="far", group="g", retry=sq.Retry(3)), "attempts is for the box where"),
         (lambda: sq.Queue("q", at="far", group="g", gate="x"), "gate is for the box where"),

@@ -93,7 +93,7 @@ WRONG = [
     (lambda: Group("key", expire_after="10001d"), "Group: expire_after can't be '10001d'"),
     (
         {"group": Group(expire_after="1d"), "policy": Unordered()},
-        "queue 'q': expire_after is for groups, and Unordered has none",
+        "queue 'q': expire_after is for groups, and unordered has none",
     ),
 ]
 

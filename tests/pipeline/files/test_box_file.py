@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from seriatim import FaultKinds, Group, Keep, Limit, Pace
 from seriatim.errors import DeclarationError, UsageError
+from seriatim.kernel.fields import Declaration, Value, rows
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.location import Location
@@ -169,7 +171,7 @@ FAULTS = [
     ("types:", "services: {S: {}}\ntypes:", "1:15: it has no queue (name one"),
     ("types:", "services: {S: {queue: q, contracts: [C, C]}}\ntypes:", "1:37: services.S.contracts must be a text or a list of different texts"),
     ("types:", "services: {S: {queue: q, retention: 7}}\ntypes:", "1:37: services.S.retention"),
-    ("types:", "locations: [crm]\ntypes:", "1:12: locations must be a mapping, not list"),
+    ("types:", "locations: [crm]\ntypes:", "1:12: locations must be a mapping, not a list"),
     ("types:", "locations: {crm: }\ntypes:", "1:13: locations.crm has no value"),
     ("types:", "locations: {crm: 7}\ntypes:", "1:18: locations.crm must be a mapping, not 7"),
     ("types:", "locations: {'': {}}\ntypes:", "1:12: '' is not a location's name (1 to 128 characters"),
@@ -226,14 +228,24 @@ FAULTS = [
     ("sequence: number", "sequence: number, keep: all", "4:63: queues.all.keep can't be 'all'"),
     ("sequence: number", "sequence: number, keep: {done: all, done_for: 7d}", "4:70: queues.all.keep.done can't be 'all'"),
     ("sequence: number", "sequence: number, keep: {done: nothing, done_for: 7d}", "4:89: done_for says for how long, and nothing is kept"),
-    ("sequence: number", "sequence: number, keep: {done: faults, done_for: 0}", "4:88: done_for can't be 0.0"),
+    ("sequence: number", "sequence: number, keep: {done: faults, done_for: 0}", "4:88: queues.all.keep.done_for can't be 0 (more than 0 and at most 10,000 days)"),
     ("sequence: number", "sequence: number, keep: {done: faults, done_for: 1y}", "4:88: queues.all.keep.done_for: '1y' is not a duration"),
     ("sequence: number", "sequence: number, max_messages: 0", "4:71: queues.all.max_messages must be a whole number from 1"),
     ("sequence: number", "sequence: number, max_messages: {when_full: refuse}", "4:71: queues.all.max_messages.messages is missing"),
     ("sequence: number", "sequence: number, enabled: 'no'", "4:66: queues.all.enabled must be true or false, not 'no'"),
-    ("sequence: number", "sequence: number, recover: {delay: 10001d}", "4:74: delay can't be 864086400.0"),
-    ("group: key", "group: {by: key, expire_after: 0}", "4:58: expire_after can't be 0.0"),
+    ("sequence: number", "sequence: number, recover: {delay: 10001d}", "4:74: queues.all.recover.delay can't be '10001d' (from 0 to 10,000 days)"),
+    ("group: key", "group: {by: key, expire_after: 0}", "4:58: queues.all.group.expire_after can't be 0 (more than 0"),
     ("group: key", "group: {by: key, expire_after: 1y}", "4:58: queues.all.group.expire_after: '1y' is not a duration"),
+    ("sequence: number", "sequence: number, retry: 5", "4:64: queues.all.retry must be a mapping, not 5 (such as {attempts: 5})"),
+    ("sequence: number", "sequence: number, retry: 2.5", "4:64: queues.all.retry must be a mapping, not 2.5 (such as {attempts: …})"),
+    ("sequence: number", "sequence: number, retry: [5]", "4:64: queues.all.retry must be a mapping, not a list"),
+    ("sequence: number", "sequence: number, retry: {factor: true}", "4:73: queues.all.retry.factor can't be true (a number from 1"),
+    ("sequence: number", "sequence: number, max_messages: {messages: true}", "4:82: queues.all.max_messages.messages can't be true"),
+    ("sequence: number", "sequence: {}", "4:49: queue 'all': sequence: it says nothing (name the property of the number: by)"),
+    ("sequence: number", "sequence: number, activation: {pace: 7}", "4:76: queues.all.activation.pace must be a mapping, not 7 (such as {run_length: 7})"),
+    ("sequence: number", "sequence: number, activation: {faults: Gone}", "4:78: queues.all.activation.faults must be a mapping, not 'Gone'"),
+    ("policy: standard, group: key, sequence: number", "policy: unordered, group: {whole_queue: true}", "4:35: queue 'all': the whole queue can't be one order, because unordered keeps none (let its policy be fifo)"),
+    ("types:", "schedules: {s: {cron: '* * * * *', type: order, body: 5}}\ntypes:", "1:55: schedules.s.body can't be 5 (text or bytes)"),
     ("where: number > 3, ", "", "6:10: subscriptions.every.where is missing"),
     ("where: number > 3", "where: 7", "6:18: subscriptions.every.where must be a filter, not 7 (put it in quotes)"),
     ("where: number > 3", "where: numbr > 3", "6:18: subscriptions.every.where, 1:1 of the filter: there is no property 'numb"),
@@ -429,3 +441,28 @@ def test_every_key_is_in_the_reference():
     for kind in (Location, MessageType, Queue, Subscription, BoxFile):
         for one in fields(kind):
             assert one.name in {"remarks", "expire_to"} or f"`{one.name}`" in text, f"{one.name} of {kind.__name__}"
+
+
+#: Python's forms of values: of a call, a list of bytes, None and the truths.
+PYTHON = re.compile(r"\b[A-Z][A-Za-z]*\(|\bNone\b|can't be (True|False)|\b[bu]'")
+
+
+def each_field(kind: type[Declaration], title: str = "") -> Iterator[str]:
+    for row in rows(kind):
+        if row.name != "name":
+            yield title + row.name
+            if isinstance(row.kind, Value):
+                yield from each_field(row.kind.kind, f"{title}{row.name}.")
+
+
+@pytest.mark.parametrize("value", ["5", "2.5", "true", "[1]", "{zz: 1}", "{}", "''", "-1"])
+@pytest.mark.parametrize("kind", [Queue, Activation])
+def test_a_value_of_a_wrong_kind_is_answered_in_the_words_of_the_file(kind, value):
+    for field in each_field(kind):
+        path = field if kind is Queue else f"activation.{field}"
+        keys = path.split(".")
+        given = {"policy": "standard", "group": "key", "sequence": "number"}
+        given[keys[0]] = "".join(f"{{{key}: " for key in keys[1:]) + value + "}" * (len(keys) - 1)
+        listed = ", ".join(f"{key}: {one}" for key, one in given.items())
+        for one in faults(small("policy: standard, group: key, sequence: number", listed)):
+            assert not PYTHON.search(one.replace("WHOLE_QUEUE (in YAML", "")), one

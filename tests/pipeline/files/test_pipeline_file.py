@@ -252,7 +252,11 @@ FAULTS = [
         "group: {by: key, unopened_timeout: 5s}",
         "8:71: queue 'all': unopened_timeout is for groups that a message opens",
     ),
-    ("group: key", "group: {by: key, expire_after: 0}", "8:67: expire_after can't be 0.0"),
+    (
+        "group: key",
+        "group: {by: key, expire_after: 0}",
+        "8:67: route[0].resequence.group.expire_after can't be 0 (more than 0",
+    ),
     ("group: key", "group: {by: key, expire_after: 1y}", "8:67: route[0].resequence.group.expire_after: '1y'"),
     ("group: key", "group: {by: key, expire_to: nothing}", "8:64: expire_to says what expired groups"),
     (

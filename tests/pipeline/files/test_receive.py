@@ -262,7 +262,7 @@ FAULTS = [
     ),
     ((*JSON, KEY, "namespaces: {o: x}"), "6:5: receive[0].namespaces: json has none"),
     ((*XML[:2], "namespaces: {'a b': x}"), "5:18: 'a b' can't be a prefix of names in XML"),
-    ((*XML[:2], "namespaces: [o]"), "5:17: receive[0].namespaces must be a mapping, not list"),
+    ((*XML[:2], "namespaces: [o]"), "5:17: receive[0].namespaces must be a mapping, not a list"),
     ((*XML, "promote: {key: /p:a}"), "6:20: '/p:a': the prefix 'p' is not in namespaces (it has o)"),
     ((*XML, "promote: {key: '/a['}"), "6:20: '/a[' is not XPath: Invalid expression"),
     ((*XML, "promote: {key: $.a}"), "6:20: '$.a': XML has XPath"),

@@ -145,7 +145,10 @@ def test_what_is_wrong_is_told_with_its_place(text: str, says: str) -> None:
         ("amuont > 3", "did you mean 'amount'?"),
         ("Type = 'x'", "did you mean 'type'?"),
         ("x = 3", "there are amount, at, ok, score, to, type, version"),
-        ("type = order", "text is written in single quotes: 'order'; otherwise: did you mean 'score'?"),
+        (
+            "type = order",
+            "text is written in single quotes: 'order'; otherwise: there are amount, at, ok, score, to, type, version",
+        ),
         (
             "type <> paid",
             "text is written in single quotes: 'paid'; otherwise: there are amount, at, ok, score, to, type, version",

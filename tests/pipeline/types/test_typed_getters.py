@@ -53,3 +53,11 @@ def test_another_value_is_a_business_failure(getter, name, told):
         getattr(MESSAGE, getter)(name)
     assert told in str(raised.value)
     assert "c1" not in str(raised.value)
+
+
+@pytest.mark.parametrize("getter", ["text", "whole", "decimal", "double", "flag", "moment"])
+@pytest.mark.parametrize("name", [[], {}, 5, None, b"version"])
+def test_a_name_that_is_no_text_is_a_mistake_of_the_program(getter, name):
+    with pytest.raises(sq.UsageError, match="can't be the name of a property") as raised:
+        getattr(MESSAGE, getter)(name)
+    assert (raised.value.arguments, raised.value.remedy) == (("name",), "text, such as 'customer'")

@@ -54,7 +54,7 @@ def check_setting(name: str, value: object) -> None:
             try:
                 row.kind.check(value)
             except Wrong as wrong:
-                raise UsageError(wrong.of(name, value), remedy=wrong.remedy, argument=name) from None
+                raise UsageError(wrong.of(name, shown(value)), remedy=wrong.remedy, argument=name) from None
 
 
 def settings_of(statements: Statements, queue: str) -> QueueSettings:

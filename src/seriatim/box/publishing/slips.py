@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
-from seriatim.errors import Unrouted, shown
+from seriatim.errors import Unrouted, meant, shown
 from seriatim.kernel.filters.filter import In, Property, ValueKind
 from seriatim.kernel.filters.filter_fold import nodes
 from seriatim.kernel.groups.policy import Fifo
@@ -26,7 +25,6 @@ from seriatim.pipeline.types.message import Message
 #: A fault of a message that a type has found begins with the name of the property.
 _BLAMED = re.compile(r"property (\w+)")
 _MOST_KNOWN = 10
-_CLOSE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +152,8 @@ def _unmatched(message: Message, definitions: Definitions) -> str:
 
 def _meant(written: object, known: Collection[str], noun: str) -> str:
     """Return the name that was probably meant, or the existing names."""
-    by_fold = {name.casefold(): name for name in known}
-    close = get_close_matches(written.casefold(), by_fold, n=1, cutoff=_CLOSE) if isinstance(written, str) else []
-    if close:
-        return f"did you mean {by_fold[close[0]]!r}?"
+    if hint := meant(written, known):
+        return hint
     if not known:
         return f"{noun}: none"
     names = sorted(known)

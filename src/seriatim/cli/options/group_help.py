@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from seriatim.pipeline.text.section import likely
+from seriatim.errors import meant
 
 #: Longer than any first sentence.
 WHOLE = 1_000
@@ -32,11 +32,12 @@ class Commands(click.Group):
         """Find a command; of a name that is none, say which was probably meant."""
         name = args[0]
         if not ctx.resilient_parsing and name[:1].isalpha() and self.get_command(ctx, name) is None:
-            hint = likely(name, [one for names in self.sections(ctx).values() for one in names])
-            ctx.fail(
-                f"there is no command {name!r} ({hint if hint.startswith('did') else f'{ctx.command_path} --help lists all'})"
-            )
+            ctx.fail(f"there is no command {name!r} ({self.hint(ctx, name) or f'{ctx.command_path} --help lists all'})")
         return super().resolve_command(ctx, args)
+
+    def hint(self, ctx: click.Context, name: str) -> str:
+        """Which command was probably meant by a name that is none; empty: that isn't known."""
+        return meant(name, self.list_commands(ctx))
 
     def _rows(self, ctx: click.Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         for name in names:

@@ -7,7 +7,8 @@ of the command that is there, before click looks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
+
+from seriatim.errors import meant
 
 #: Commands that list, and the commands whose verbs do something with one of what they list.
 VERBS: Mapping[str, str] = {
@@ -37,6 +38,20 @@ _SHOWN_OF_FILES: Mapping[str, str] = {"pipeline": "show", "regions": "status"}
 #: Commands that list and have no verbs.
 _PLAIN = ("contracts", "events", "faults", "services", "types", "workers")
 
+#: What has no command of its own, and words of other products: the command that shows it.
+_SHOWN_BY: Mapping[str, str] = {
+    **dict.fromkeys(("gate", "policy", "setting"), "queue show NAME"),
+    **dict.fromkeys(("error", "exception", "failure"), "faults"),
+    **dict.fromkeys(("consumer", "lease", "reader", "receiver"), "workers"),
+    **dict.fromkeys(("lane", "stream"), "transmission"),
+    **dict.fromkeys(("location", "status"), "box status"),
+    **dict.fromkeys(("grant", "role"), "box grants"),
+    "dlq": "dead-letters",
+    "hole": "events",
+    "job": "messages",
+    "topic": "queues",
+}
+
 _HELP = ("-h", "--help")
 _FILES = (".yaml", ".yml")
 _PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN, "regions")}
@@ -49,7 +64,7 @@ def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collecti
     if first == "list" and noun in (*VERBS, *_PLAIN):
         return [noun, *rest[1:]]
     if noun in VERBS:
-        is_verb = first is not None and get_close_matches(first, verbs_of(VERBS[noun]), n=1)  # or a verb mistyped
+        is_verb = first is not None and meant(first, verbs_of(VERBS[noun]))  # or a verb mistyped
         return [VERBS[noun] if is_verb or (first in _HELP and words[0] == VERBS[noun]) else noun, *rest]
     if noun in LISTED or noun in _OF_FILES:
         named = first in verbs_of(noun) if noun in _OF_FILES else first is not None and not first.startswith("-")
@@ -67,3 +82,9 @@ def _listing(noun: str, rest: list[str]) -> list[str]:
     if noun in _SHOWN_OF_FILES and first.endswith(_FILES):
         return [_SHOWN_OF_FILES[noun], *rest]
     return rest
+
+
+def shown_by(word: str) -> str | None:
+    """The command that shows what a word stands for, in either number; None: it isn't known."""
+    singulars = (word, word.removesuffix("s"), f"{word.removesuffix('ies')}y")
+    return next((_SHOWN_BY[one] for one in singulars if one in _SHOWN_BY), None)

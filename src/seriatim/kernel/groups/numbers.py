@@ -83,7 +83,7 @@ class Sequence:
             what = f"modulus must be between {_LEAST_MODULUS} and {_LARGEST_MODULUS}, not {shown(self.modulus)}"
             raise self._wrong("modulus", what, "how many numbers there are before they begin again, such as 65536")
         if self.format not in (None, "digits"):
-            raise self._wrong("format", f"format must be digits, not {shown(self.format)}", 'format="digits", or none')
+            raise self._wrong("format", f"format must be digits, not {shown(self.format)}", "digits, or leave it out")
         self._check_together()
 
     def _check_field(self, name: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, meant, shown
 from seriatim.operations import pages
 from seriatim.operations.doctor.finding import PAGE
 
@@ -49,8 +48,7 @@ def advice(name: str) -> Advice:
     sections = {section["name"]: section for section in _SECTION.finditer(pages.page(PAGE).text)}
     wanted = name.replace("-", " ")
     if wanted not in sections:
-        close = get_close_matches(wanted, sections, n=1)
-        remedy = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sections)}"
+        remedy = meant(wanted, sections) or f"there are: {', '.join(sections)}"
         raise UsageError(f"the page has nothing on {shown(name, 80)}", remedy=remedy)
     found = sections[wanted]
     return Advice(wanted, *(_plain(found[part]) for part in ("seen", "why", "remedy")))

@@ -67,7 +67,9 @@ class OfSequence(Text):
                     f"give {'a filter' if name in value.filters else 'the name of a property'}",
                     f"{name}: functions of a value are for a Sequencer",
                 )
-        return value if value.says() or isinstance(value.by, tuple) else super().check(value.by)
+        if value.says() or value.by is not None:
+            return value if value.says() or isinstance(value.by, tuple) else super().check(value.by)
+        raise Wrong("name the property of the number: by", "it says nothing")
 
     def stored(self, key: str, value: Any) -> dict[str, Any]:
         return {key: value.given() if isinstance(value, Sequence) else value}

@@ -115,7 +115,7 @@ class Link(Declaration):
             raise self._wrong(
                 ("dsn", "url"),
                 "it needs one address" if self.dsn is None else "it has two addresses, dsn and url",
-                "dsn=…, or url=… with certificate, key and authority",
+                "give dsn, or url with certificate, key and authority",
             )
         if self.url is None:
             self._check_dsn()

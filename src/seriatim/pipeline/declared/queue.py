@@ -161,12 +161,12 @@ class Queue(Declaration):
                 raise self._wrong(
                     ("group", "policy"),
                     "the whole queue can't be one order, because unordered keeps none",
-                    "such as Fifo()",
+                    "let its policy be fifo",
                 )
             if self.group.expire_after is not None and self.gate is None:
                 raise self._wrong(
                     ("group.expire_after", "policy"),
-                    "expire_after is for groups, and Unordered has none without a gate",
+                    "expire_after is for groups, and unordered has none without a gate",
                     "leave it out",
                 )
         elif self.group.by is None:
@@ -227,7 +227,7 @@ class Queue(Declaration):
             raise self._wrong(
                 ("policy", "at"),
                 f"{self.policy.name} {elsewhere}",
-                "declare it there; here Fifo() keeps the order of each group, Unordered() keeps none",
+                "declare it there; here fifo keeps the order of each group, unordered keeps none",
             )
         if isinstance(self.policy, Unordered) and self.group.by is not None:
             raise self._wrong(
@@ -245,7 +245,7 @@ class Queue(Declaration):
             if leaf.is_given and leaf.path == "at.lanes" and isinstance(self.policy, Fifo):
                 raise self._wrong(
                     ("at.lanes", "policy"),
-                    "lanes are for Unordered: in order, each group has a stream",
+                    "lanes are for unordered: in order, each group has a stream",
                     "leave out lanes",
                 )
 

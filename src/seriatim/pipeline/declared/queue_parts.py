@@ -115,9 +115,7 @@ class Keep(Declaration):
         self._check_fields()
         if self.done_for is not None and self.done == "nothing":
             raise self._wrong(
-                ("done_for", "done"),
-                "done_for says for how long, and nothing is kept",
-                'Keep("everything"), or "faults"',
+                ("done_for", "done"), "done_for says for how long, and nothing is kept", "keep everything, or faults"
             )
 
 

@@ -44,7 +44,7 @@ class _Rate(Kind):
             except UsageError as error:
                 raise Wrong(error.remedy) from None
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _TOO_FAST:
-            raise Wrong("messages a second, more than 0, or None")
+            raise Wrong("messages a second, more than 0")
         return value
 
 

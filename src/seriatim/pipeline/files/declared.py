@@ -14,7 +14,6 @@ from seriatim.kernel.fields import (
     Flagged,
     For,
     Kind,
-    Number,
     Period,
     Text,
     Texts,
@@ -28,8 +27,8 @@ from seriatim.pipeline.declared.activation import Activation, OfActivation
 from seriatim.pipeline.declared.kinds import ByType, Name, OfSequence
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files.policy import read_policy
-from seriatim.pipeline.text.document import Items, Table
-from seriatim.pipeline.text.section import Section
+from seriatim.pipeline.text.document import Items, Scalar, Table
+from seriatim.pipeline.text.section import Section, in_yaml
 
 _Declared = TypeVar("_Declared", bound=Declaration)
 
@@ -94,6 +93,9 @@ def _value(section: Section, key: str, kind: Value, *, required: bool, engines: 
         making: Callable[..., Any] = partial(replace, found)
     else:
         first = rows(kind.kind)[0]
+        if not kind.plain and section.has(key):
+            section.section(key, such=f"{{{first.name}: {_fitting(section, key, first.kind)}}}")  # it is none
+            return None
         plain = _read(section, key, first.kind, required=required, engines=engines)
         if not apart or (plain is None and (required or section.has(key))):
             return plain
@@ -103,6 +105,16 @@ def _value(section: Section, key: str, kind: Value, *, required: bool, engines: 
     except UsageError as error:
         section.refuse(error)
         return None
+
+
+def _fitting(section: Section, key: str, kind: Kind) -> str:
+    """The value of a key as the file has it, if it is one of this kind; else an ellipsis."""
+    value = section.tree(key)
+    try:
+        kind.check(value.value if isinstance(value, Scalar) else None)
+    except Wrong:
+        return "…"
+    return section.written(key)
 
 
 def _inner(section: Section, key: str, kind: Value, engines: For) -> Any:
@@ -135,10 +147,14 @@ def _checked(section: Section, key: str, kind: Kind, *, required: bool) -> Any:
     try:
         return kind.check(value)
     except Wrong as wrong:
-        section.fault(key, wrong.of(section.full(key), value), wrong.remedy)
+        section.fault(key, wrong.of(section.full(key), in_yaml(value)), wrong.remedy)
     except UsageError as error:
         section.fault(key, error.what, error.remedy)
     return None
+
+
+def _period(section: Section, key: str, kind: Period) -> float | None:
+    return None if section.duration_s(key) is None else _checked(section, key, kind, required=False)
 
 
 def _by_type(section: Section, key: str) -> Any:
@@ -195,8 +211,7 @@ _READERS: Mapping[type[Kind], Callable[[Section, str, Any], Any]] = {
     Whole: lambda section, key, kind: section.whole(key, kind.least, kind.most),
     Choice: lambda section, key, kind: section.choice(key, kind.words),
     Flagged: lambda section, key, _: section.flag(key),
-    Period: lambda section, key, _: section.duration_s(key),
-    Number: lambda section, key, _: section.plain(key),
+    Period: _period,
     Texts: lambda section, key, _: section.texts(key),
     Text: lambda section, key, _: section.text(key),
     Name: lambda section, key, _: section.text(key),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
+from seriatim.errors import meant
 from seriatim.kernel.fields import For
 from seriatim.kernel.groups import numbers
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
@@ -161,10 +161,10 @@ def _port_format(port: Section) -> str | None:
     written = port.text("format", required=True)
     if written is None or written in PORT_FORMATS or written.casefold() in _SPARK_FORMATS or "." in written:
         return written
-    close = get_close_matches(written.casefold(), PORT_FORMATS, n=1, cutoff=0.6)
-    if not close:
+    hint = meant(written, PORT_FORMATS)
+    if not hint:
         return written
-    port.fault("format", f"there is no format {written!r}", f"did you mean {close[0]!r}?")
+    port.fault("format", f"there is no format {written!r}", hint)
     return None
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 
+from seriatim.errors import meant
 from seriatim.pipeline.declared.pipeline import Source, Split
 from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.paths import Paths
@@ -109,10 +109,8 @@ def _other(section: Section, kind: str, ids: tuple[str, ...] | None, options: Co
         kafka.check_source(section, options)
     if ids or section.has("id"):
         return True
-    meant = get_close_matches(kind.casefold(), [*KNOWN, "txt"], n=1, cutoff=0.7)
-    if meant:
-        meant = ["text"] if meant == ["txt"] else meant
-        section.fault("format", f"the format {kind!r} is not known", likely(meant[0], KNOWN))
+    if hint := meant(kind, [*KNOWN, "txt"]):
+        section.fault("format", f"the format {kind!r} is not known", hint.replace("txt", "text"))
         return False
     what = f"the format {kind!r} needs id, the columns that name a row in order of arrival"
     remedy = f"such as id: [topic, partition, offset]; without it there are {', '.join(KNOWN)}"

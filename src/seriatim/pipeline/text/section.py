@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
 
-from seriatim.errors import UsageError, is_whole
+from seriatim.errors import UsageError, is_whole, meant
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
 from seriatim.pipeline.text.secret import secret_in
@@ -21,11 +20,7 @@ _REPLACED = re.compile(r"(?<!\$)\$\{")
 
 def likely(name: object, known: Collection[str]) -> str:
     """The hint for an unknown `name`, where only `known` names are allowed."""
-    by_fold = {candidate.casefold(): candidate for candidate in known}
-    close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6) if isinstance(name, str) else []
-    if close:
-        return f"did you mean {by_fold[close[0]]!r}?"
-    return f"one of {', '.join(sorted(known))}" if known else ""
+    return meant(name, known) or (f"one of {', '.join(sorted(known))}" if known else "")
 
 
 class Section:
@@ -103,7 +98,7 @@ class Section:
         value = self.tree(key, required=required)
         if value is None or isinstance(value, Scalar):
             return value.value if value else None
-        self.fault(key, f"{self.full(key)} must be a single value, not a {_kind(value)}")
+        self.fault(key, f"{self.full(key)} must be a single value, not {_kind(value)}")
         return None
 
     def text(self, key: str, *, required: bool = False) -> str | None:
@@ -111,7 +106,7 @@ class Section:
         if value is None or (isinstance(value, str) and value and "\0" not in value):
             return value
         remedy = "put it in quotes" if not isinstance(value, str) else ""
-        self.fault(key, f"{self.full(key)} must be text, not {_shown(value)}", remedy)
+        self.fault(key, f"{self.full(key)} must be text, not {in_yaml(value)}", remedy)
         return None
 
     def unreplaced(self, key: str, by: str) -> str | None:
@@ -146,7 +141,7 @@ class Section:
         if value is None:
             return None
         if not is_whole(value, least, most):
-            self.fault(key, f"{self.full(key)} must be a whole number from {least} to {most}, not {_shown(value)}")
+            self.fault(key, f"{self.full(key)} must be a whole number from {least} to {most}, not {in_yaml(value)}")
             return None
         return value
 
@@ -154,7 +149,7 @@ class Section:
         value = self.plain(key)
         if value is None or isinstance(value, bool):
             return value
-        self.fault(key, f"{self.full(key)} must be true or false, not {_shown(value)}")
+        self.fault(key, f"{self.full(key)} must be true or false, not {in_yaml(value)}")
         return None
 
     def texts(self, key: str) -> tuple[str, ...] | None:
@@ -185,22 +180,23 @@ class Section:
         if period >= 0:
             self.remark_unit(key)
             return seconds(period)
-        self.named_fault(key, f"{_shown(value)} is not a duration", 'write "100s", "5m", "1.5h" or "250ms"')
+        self.named_fault(key, f"{in_yaml(value)} is not a duration", 'write "100s", "5m", "1.5h" or "250ms"')
         return None
 
     def remark_unit(self, key: str) -> None:
         """Remark on a duration without a unit: it counts as seconds."""
         value = self._table.entries.get(key)
         if isinstance(value, Scalar) and isinstance(value.value, int | float) and value.value:
-            written = _shown(value.value)
+            written = in_yaml(value.value)
             what = f"{self.full(key)}: {written} has no unit and counts as seconds: write {written}s"
             self.problems.remark(value.place, what)
 
-    def section(self, key: str, *, required: bool = False) -> Section | None:
+    def section(self, key: str, *, required: bool = False, such: str = "") -> Section | None:
+        """The mapping under a key; None if there is none, or something else, which is reported; `such`: an example."""
         value = self.tree(key, required=required)
         if value is None or isinstance(value, Table):
             return Section(value, self.problems, self.full(key)) if value else None
-        self.fault(key, f"{self.full(key)} must be a mapping, not {_kind(value)}")
+        self.fault(key, f"{self.full(key)} must be a mapping, not {_kind(value)}", such and f"such as {such}")
         return None
 
     def sections(self, key: str) -> Iterator[Section]:
@@ -250,14 +246,15 @@ class Section:
 def _kind(value: Tree) -> str:
     match value:
         case Table():
-            return "mapping"
+            return "a mapping"
         case Items():
-            return "list"
+            return "a list"
         case Scalar():
-            return _shown(value.value)
+            return in_yaml(value.value)
 
 
-def _shown(value: object) -> str:
+def in_yaml(value: object) -> str:
+    """A single value as a file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

@@ -57,6 +57,10 @@ class TypedGetters:
         return self._typed(name, "a timestamp", datetime)
 
     def _typed(self, name: str, wanted: str, *types: type) -> Any:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{shown(name, 80)} can't be the name of a property", remedy="text, such as 'customer'", argument="name"
+            )
         value = self.context.get(name)
         if isinstance(value, types) and (not isinstance(value, bool) or bool in types):
             return value

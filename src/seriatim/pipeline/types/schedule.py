@@ -38,6 +38,8 @@ class _Body(Kind):
     """The content of a message; in JSON in Base64."""
 
     def check(self, value: Any) -> Any:
+        if not isinstance(value, str | bytes):
+            raise Wrong("text or bytes")
         try:
             return value.encode() if isinstance(value, str) else value
         except UnicodeEncodeError:
