@@ -95,7 +95,7 @@ def test_due_times_where_the_clock_jumps(cron, timezone, begin, expected):
         ({"context": {"due": "x"}, "due_property": "due"}, "property 'due' can't be given"),
         ({"context": {"x": object()}}, "property 'x' can't be"),
         ({"type": ""}, "type can't be"),
-        ({"body": 1}, "the body of message"),
+        ({"body": 1}, "body can.t be 1"),
         ({"body": "\ud800"}, "body can't be"),
         ({"body": b"x" * 1_000_001}, "1,000,001 bytes"),
         ({"name": ""}, "schedule's name"),
