@@ -36,7 +36,7 @@ def sessions(root: Path, peers: bool) -> Iterator[Claim]:
     """`resequence` in a session of seriatim, and in one of the user's own."""
     with both() as (trees, folder):
         for own in (False, True):
-            yield from _beside_identity(trees[0], folder, make_feed(STEADY, root), own=own)
+            yield from _beside_identity(trees, folder, make_feed(STEADY, root), own=own)
 
 
 def memory(root: Path, peers: bool) -> Iterator[Claim]:
@@ -70,11 +70,14 @@ def _small(trees: list[Path], folder: str, feed: Path) -> Iterator[Claim]:
         yield Claim(what, ours / before, 0.6, False, amount=amount, unit="ms a batch")
 
 
-def _beside_identity(tree: Path, folder: str, feed: Path, *, own: bool) -> Iterator[Claim]:
+def _beside_identity(trees: list[Path], folder: str, feed: Path, *, own: bool) -> Iterator[Claim]:
     options = ["--own"] if own else []
-    found = said(tree, folder, "plain_query", feed, *_IN_TURN, "--files", STEADY.files, *options)
-    identity, ours = found[-2:]
+    found = [said(tree, folder, "plain_query", feed, *_IN_TURN, "--files", STEADY.files, *options) for tree in trees]
+    identity, ours = found[0][-2:]
     rate = STEADY.batches * STEADY.parts[0].size * SHARE / ours["wall"]
     what = f"`resequence` ÷ identity mapInArrow, {'a session of the user' if own else 'a session of seriatim'}"
-    yield Claim(what, identity["wall"] / ours["wall"], None if own else 0.56, amount=rate)
-    yield Claim("the same, by processor time", identity["total"] / ours["total"], 0.35 if own else None)
+    yield Claim(what, identity["wall"] / ours["wall"], amount=rate)
+    now, *before = [identity["total"] / ours["total"] for *_, identity, ours in found]
+    yield Claim("the same, by processor time", now)
+    for tree, former in zip(trees[1:], before, strict=True):
+        yield Claim(f"that ratio now ÷ at {commit_of(tree)}", now / former, 1.0)
