@@ -325,34 +325,43 @@ class Session(PublishVerbs):
                 self._in_a_row = None, 0
             after = None
             definitions = self._access.known.definitions
-            if delivery is None or all(step(self, delivery, definitions, apart) for step in self._STEPS):
+            for step in self._STEPS:
+                if delivery is not None and not step(self, transaction, delivery, definitions, apart):
+                    break
+            else:
                 transaction.publish_notices()
                 return delivery
 
-    def _is_alone(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+    def _is_alone(self, _: Transaction, delivery: Delivery, definitions: Definitions, __: SeparateTransaction) -> bool:
         """Put several messages back where instances take one at a time: the process didn't know yet that they do."""
         if delivery.queue in definitions.starting and len(delivery) > 1:
             delivery.put_back()
             return False
         return True
 
-    def _has_instance(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+    def _has_instance(
+        self, transaction: Transaction, delivery: Delivery, definitions: Definitions, _: SeparateTransaction
+    ) -> bool:
         """Find the instance of the message; a message that has none is set aside."""
         if delivery.queue not in definitions.starting:
             return True
-        self._instance, is_stray = Instances(self.transaction, delivery.queue, definitions).find(delivery)
+        self._instance, is_stray = Instances(transaction, delivery.queue, definitions).find(delivery)
         return not is_stray
 
-    def _is_accepted(self, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
+    def _is_accepted(
+        self, transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction
+    ) -> bool:
         """Set messages aside that the dialogs don't take."""
-        delivery.early_ends = EarlyEnds(self.transaction)
-        return accept(self.transaction, delivery, definitions, apart)
+        delivery.early_ends = EarlyEnds(transaction)
+        return accept(transaction, delivery, definitions, apart)
 
-    def _is_noted(self, delivery: Delivery, definitions: Definitions, _: SeparateTransaction) -> bool:
+    def _is_noted(
+        self, transaction: Transaction, delivery: Delivery, definitions: Definitions, _: SeparateTransaction
+    ) -> bool:
         """Note the unique keys that are in hand, what results are caused by, and how many of the group were received in a row."""
         its = delivery.queue, delivery.group
         self._in_a_row = its, len(delivery) + (self._in_a_row[1] if self._in_a_row[0] == its else 0)
-        begin_unique(self.transaction, definitions, delivery)
+        begin_unique(transaction, definitions, delivery)
         delivery.causes = causes_of(
             delivery.queue, delivery.group, delivery.incarnation, delivery.messages, definitions
         )
