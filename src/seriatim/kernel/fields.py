@@ -55,7 +55,7 @@ class Wrong(Exception):
         self.remedy, self._what, self._bare = remedy, what, bare
 
     def of(self, name: str, written: str) -> str:
-        """What is wrong with the field of this name; `written`: its value as it is written there."""
+        """Return what is wrong with a field; `written`: its value as a file or a program writes it."""
         if not self._what:
             return f"{name} can't be {written}"
         return self._what if self._bare else f"{name}: {self._what}"

@@ -33,14 +33,14 @@ class Turns(Protocol):
 
 class WorkerThread(threading.Thread):
     def __init__(
-        self, turns: Turns, of: TransactionalTurns, slot: Slot, rate_limit: RateLimit, stop: threading.Event,
+        self, turns: Turns, common: TransactionalTurns, slot: Slot, rate_limit: RateLimit, stop: threading.Event,
         idleness: Idleness | None = None,
     ) -> None:  # fmt: skip
         # Where a handler never returns, that is no reason for the process to stay.
-        super().__init__(name=of.worker, daemon=True)
+        super().__init__(name=common.worker, daemon=True)
         self._turns = turns
         #: Their queue, their limits, and their handlers.
-        self._of = of
+        self._common = common
         self._slot = slot
         self._rate_limit = rate_limit
         self._stop_asked = stop
@@ -49,7 +49,7 @@ class WorkerThread(threading.Thread):
         if idleness is not None:
             idleness.joins(self)
         self._nap_s = 0.0
-        self._told = ToldOnce("worker_waits", worker=of.worker, queue=of.queue)
+        self._told = ToldOnce("worker_waits", worker=common.worker, queue=common.queue)
         self._late: LateTurn | None = None
         #: Whether another thread has ended its turn: when its handler returns after all, this thread ends.
         self.given_up = False
@@ -70,7 +70,7 @@ class WorkerThread(threading.Thread):
                 self._tell_not_ended(late, str(error))
             finally:  # later, if it is retried: the attempt has to be counted before the message can be handed out
                 if self._late is None and late.goes_on:
-                    self._of.handlers.give_up(self.ident)
+                    self._common.handlers.give_up(self.ident)
         return self.given_up
 
     @property
@@ -81,7 +81,7 @@ class WorkerThread(threading.Thread):
     def _claimed(self) -> LateTurn | None:
         """Claim its turn, if it takes too long and no other thread has claimed it: the thread itself may record its end."""
         work = self._slot.read()
-        if self.given_up or work is None or work.since < self._of.turn_limit_s:
+        if self.given_up or work is None or work.since < self._common.turn_limit_s:
             return None
         late = LateTurn.claim(self._slot, work)
         self.given_up = late is not None and work.entry_id is not None
@@ -98,7 +98,7 @@ class WorkerThread(threading.Thread):
             queue=work.queue,
             group=work.group,
             seconds=late.since,
-            _limit_s=self._of.turn_limit_s,
+            _limit_s=self._common.turn_limit_s,
         )
 
     def _tell_not_ended(self, late: LateTurn, text: str) -> None:
@@ -115,13 +115,13 @@ class WorkerThread(threading.Thread):
             self._idleness.leaves(self)
 
     def run(self) -> None:
-        while not (self._of.ending() or self.given_up or self.is_leaving):
+        while not (self._common.ending() or self.given_up or self.is_leaving):
             try:
                 self._turn()
             except (Unavailable, EnvironmentProblem) as error:
                 self._nap(error)
             except ActionRefused as error:  # the queue is off, until an operator turns it on
-                MEASURES.looked(self._of.queue)
+                MEASURES.looked(self._common.queue)
                 self._told.tell(str(error))
                 if self._idleness is None:
                     self._stop_asked.wait(_OFF_NAP_S)
@@ -132,13 +132,13 @@ class WorkerThread(threading.Thread):
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
-                LOG.exception("turn_failed", worker=self.name, queue=self._of.queue)
+                LOG.exception("turn_failed", worker=self.name, queue=self._common.queue)
                 self._nap(None)
         if self.is_leaving and self._idleness is not None:
             self._idleness.leaves(self)
 
     def _turn(self) -> None:
-        permits, wait_s = self._rate_limit.take(self._of.run_length)
+        permits, wait_s = self._rate_limit.take(self._common.run_length)
         if permits == 0:
             self._stop_asked.wait(min(wait_s, _WAIT_S))
             return
@@ -149,8 +149,8 @@ class WorkerThread(threading.Thread):
             tried = self._turns.take(self._slot, _WAIT_S if idleness is None else 0.0, permits)
         finally:
             self._rate_limit.give_back((permits or 0) - (tried or 0))
-        MEASURES.looked(self._of.queue)
-        MEASURES.count(Measure.HANDLED, self._of.queue, by=tried or 0)
+        MEASURES.looked(self._common.queue)
+        MEASURES.count(Measure.HANDLED, self._common.queue, by=tried or 0)
         self.handled += tried or 0
         self._slot.count(tried or 0)
         self._nap_s = 0.0
