@@ -89,7 +89,27 @@ def test_a_rollback_has_the_server_forget_the_statement_and_nothing_else_is_lost
     assert done(connection) == [1, 2]
     assert ask(connection, 3)[0][-1] == 3
     assert ask(connection, 4)[0][-1] == 4
-    assert len(prepared(connection)) == 1
+    assert len(prepared(connection)) == 2
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [
+        lambda connection: connection.execute("DEALLOCATE ALL"),
+        lambda connection: psycopg.Cursor(connection).execute("DEALLOCATE ALL"),
+        lambda connection: connection.cursor(binary=True).executemany("DEALLOCATE ALL", [()]),
+    ],
+)
+def test_the_last_statement_of_a_transaction_needs_no_name_that_an_application_may_have_dropped(connection, forget):
+    begin(connection)
+    for n in range(3):
+        assert ask(connection, n)[0][-1] == n + 1
+    assert len(prepared(connection)) == 2
+    forget(connection)
+    assert ask(connection, 3)[0][-1] == 4
+    assert ask(connection, 4)[0][-1] == 5
+    connection.rollback()
+    assert done(connection) == [0, 1, 2, 3, 4]
 
 
 def test_where_the_first_fails_nothing_is_committed_and_the_second_is_not_done(connection):

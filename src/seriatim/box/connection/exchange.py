@@ -44,6 +44,9 @@ class PreparingConnection(RestedConnection):
         #: Whether each transaction may use another connection to the server, or another server: then neither side may rely on state
         #: from earlier transactions.
         self.is_pooled = False
+        #: Whether the last thing that the connection executed was an `exchange`, so that the server still has all `names`: the driver
+        #: has it forget them now and then, also within a transaction, and an application may.
+        self.names_stand = False
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
@@ -93,6 +96,7 @@ def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[lis
         if pgconn.status != ConnStatus.OK:
             raise psycopg.OperationalError("the connection is lost")
         connection.names |= fresh
+    connection.names_stand = failed is None
     return results, failed
 
 

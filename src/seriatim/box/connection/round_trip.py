@@ -161,6 +161,7 @@ class OwnConnection(PreparingConnection):
         check_process(self._process)
         if self.is_interrupted and not self._is_answered:
             raise errors.QueryCanceled("the call was cancelled")
+        self.names_stand = False
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.
@@ -344,11 +345,13 @@ def rows_alone(connection: OwnConnection, request: Asked) -> list[tuple[Any, ...
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
     """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction."""
-    adapter = connection.adapter()
-    then = as_sent(adapter, first)
-    return _rows_of_first(
-        connection, first, then, *exchange(connection, [as_sent(adapter, last, kept=False), _CHAIN, then])
-    )
+    then = as_sent(connection.adapter(), first)
+    return _rows_of_first(connection, first, then, *exchange(connection, [_last(connection, last), _CHAIN, then]))
+
+
+def _last(connection: OwnConnection, request: Asked) -> Sent:
+    """Return the last statement of a transaction that has done something: it can't be repeated under another name."""
+    return as_sent(connection.adapter(), request, kept=connection.names_stand)
 
 
 def _rows_of_first(
@@ -402,7 +405,7 @@ def commit_with(connection: OwnConnection, request: Asked, *, ahead: bytes | Non
 
 def commit_last(connection: OwnConnection, last: Asked) -> Any:
     """Execute the last statement of a transaction that has done something, and commit, in one round trip; never begins anew."""
-    results, failed = exchange(connection, [as_sent(connection.adapter(), last, kept=False), _COMMIT_LAST])
+    results, failed = exchange(connection, [_last(connection, last), _COMMIT_LAST])
     if failed is not None:
         raise errors.error_from_result(failed, connection.info.encoding)
     return value_of(connection, next(result for result in results if result.status == ExecStatus.TUPLES_OK))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -35,9 +36,10 @@ _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
     """Return the properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
     context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
-    for name, kind in (types or {}).items():
-        if context.get(name) is not None:
-            context[name] = _READ[kind](context[name])
+    if types:
+        for name, kind in types.items():
+            if context.get(name) is not None:
+                context[name] = _READ[kind](context[name])
     return context
 
 
@@ -70,8 +72,8 @@ def received_of(
     parts: Sequence[Part] = (),
 ) -> Received:
     """Convert a row with the columns of the function ``handed``, and its parts, to a message."""
-    properties = context_of(row.context, row.property_types)
-    return Received(
+    properties, names = context_of(row.context, row.property_types), definitions.names
+    message = Received(
         message_id=row.message_id,
         type=row.type,
         content_type=row.content_type,
@@ -82,19 +84,17 @@ def received_of(
         received_at=row.received_at,
         ticket=Ticket(row.location, row.epoch, row.number),
         group=group,
-        sequence=None if queue.declared.sequence is None else sequence,
-        **(Shown.of(row.meaning, epochs=queue.declared.says.epoch is not None) if queue.means else {}),
+        sequence=sequence,
         ordinal=ordinal,
         late=late,
         attempt=row.attempt + 1,
         priority=row.priority,
         replayed=properties.get("link_replayed") is True,
-        subscriptions=tuple(
-            definitions.names[subscription_id]
-            for subscription_id in row.subscription_ids
-            if subscription_id in definitions.names
-        ),
+        subscriptions=tuple([names[number] for number in row.subscription_ids if number in names]),
     )
+    if queue.means:
+        return replace(message, **Shown.of(row.meaning, epochs=queue.declared.says.epoch is not None))
+    return message
 
 
 #: Messages that arrive together belong to the same few dialogs.

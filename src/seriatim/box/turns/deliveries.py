@@ -86,8 +86,8 @@ class Deliveries:
         if not self._transaction.leaves_bodies:
             having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
         parts = parts_of(self._transaction, queue, having)
-        sequences = handed.sequences
-        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # the group goes by arrival
+        declared, sequences = queue.declared, handed.sequences
+        if declared.sequence is None or isinstance(declared.policy_of(handed.group), Fifo):  # the group goes by arrival
             sequences = [None] * len(sequences)
         groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
         messages = [

@@ -50,7 +50,7 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
                 bound,
                 definitions,
                 group=row.group_key if keyed else None,
-                sequence=row.sequence,
+                sequence=None if bound.declared.sequence is None else row.sequence,
                 ordinal=row.ordinal,
                 late=row.late,
                 parts=parts.get(row.entry_id, ()),

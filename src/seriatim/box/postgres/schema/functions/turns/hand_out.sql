@@ -19,6 +19,7 @@ RETURNS TABLE (
 AS $function$
 DECLARE
     its_name CONSTANT text := 'seriatim.handed_{schema_name}_' || of_queue;
+    is_first CONSTANT boolean := pg_current_xact_id_if_assigned() IS NULL; -- see `hand_out_fifo`
     handed text[] := nullif(current_setting(its_name, TRUE), '');
     -- Behind which ordinal; and the row of the group that this transaction has written, NULL: it hasn't.
     behind bigint;
@@ -157,7 +158,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    IF named IS NULL THEN
+    IF named IS NULL AND NOT is_first THEN
         PERFORM {schema}.reach(of_queue, its_rank);
     END IF;
     -- A message that may not be seen yet holds up those behind it.

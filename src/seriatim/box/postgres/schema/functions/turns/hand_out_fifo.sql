@@ -28,6 +28,8 @@ DECLARE
     moment CONSTANT timestamptz := clock_timestamp(); -- see `is_due`
     candidate text := named;
     least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
+    -- A transaction that commits after its first delivery needn't note how far it has come.
+    is_first CONSTANT boolean := pg_current_xact_id_if_assigned() IS NULL;
     its_rank bigint;
     tried text[] := ARRAY[]::text[];
     around record;
@@ -210,7 +212,7 @@ BEGIN
     END LOOP;
     IF of_group IS NULL THEN
         RETURN;
-    ELSIF named IS NULL THEN
+    ELSIF named IS NULL AND NOT is_first THEN
         PERFORM {schema}.reach(of_queue, its_rank);
     END IF;
     IF alone THEN

@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION {schema}.lock_groups(
 AS $function$
 DECLARE
     -- More is judged at once only by a transaction that has received nothing yet.
-    is_first boolean := named IS NULL AND {schema}.reached(of_queue) = -9223372036854775808;
+    is_first boolean := named IS NULL AND pg_current_xact_id_if_assigned() IS NULL;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     now_us := coalesce(at_us, {schema}.now_us());
