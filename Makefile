@@ -21,9 +21,9 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 	@scripts/java
 	@$(BIN)/python -m examples.run $(NAME)
 
-# The tests start hundreds of Python processes, and each would compile all of seriatim again where nothing may be kept.
-test test-all test-rest soak docs: export PYTHONDONTWRITEBYTECODE :=
-test test-all test-rest soak docs: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
+# Tests and measurements start hundreds of Python processes; each would compile all of seriatim again where nothing may be kept.
+test test-all test-rest soak docs bench: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-rest soak docs bench: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 
 # A worker waits now and then, for a lease, a kill or a JVM. Few do at once in `make test`; the rest starts JVMs beside each other.
 test: export SERIATIM_SIZE ?= small
