@@ -5,6 +5,7 @@ One empty round trip tells. What is asked is never the call itself, so a call is
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,9 +38,9 @@ class RestedConnection(psycopg.Connection[Any]):
         #: When it was used last, by this process's monotonic clock.
         self.used_at = time.monotonic()
 
-    def ask(self) -> None:
+    def ask(self, within_s: float = math.inf) -> None:
         """Make an empty round trip; a connection that doesn't answer in time is closed."""
-        within = _ASK_S.get()
+        within = min(within_s, _ASK_S.get())
         with self.lock:
             try:
                 self.pgconn.send_query(b"")
@@ -62,8 +63,10 @@ class Restedness:
         """Note that a connection broke while it was used: mostly all are broken, so those that weren't used since are asked, too."""
         self._broke_at = time.monotonic()
 
-    def check(self, connection: RestedConnection) -> None:
-        """Ask a connection that was idle; where one is lost, those that weren't used since count as lost, too, without a question."""
+    def check(self, connection: RestedConnection, within_s: float = math.inf) -> None:
+        """Ask a connection that was idle; where one is lost, those that weren't used since count as lost, too, without a question.
+        `within_s`: it has only so many seconds to answer, if that is less than usual.
+        """
         used_at = connection.used_at
         if used_at <= self._lost_at:
             connection.close()
@@ -71,7 +74,7 @@ class Restedness:
         if used_at > self._broke_at and time.monotonic() - used_at < RESTED_S:
             return
         try:
-            connection.ask()
+            connection.ask(within_s)
         except psycopg.Error:
             self._lost_at = time.monotonic()
             connection.close()

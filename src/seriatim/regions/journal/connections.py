@@ -20,7 +20,7 @@ from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.statements import JournalStatements
-from seriatim.rested import Restedness, asked_within
+from seriatim.rested import Restedness
 
 _Result = TypeVar("_Result")
 #: How often a transaction is repeated that collided with another one.
@@ -171,8 +171,7 @@ class Connections:
     def _is_there(self, connection: JournalConnection) -> bool:
         """Check a connection that was idle; if it is lost, close all that haven't been used since."""
         try:
-            with asked_within(self.patience / 3):
-                self._restedness.check(connection)
+            self._restedness.check(connection, self.patience / 3)
         except psycopg.Error:
             with self._lock:
                 idle, self._idle = self._idle, []
