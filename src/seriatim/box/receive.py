@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
+from seriatim.box.connection.round_trip import NotCommitted
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.dialogs.clock import fire_due, transmit_to
 from seriatim.box.faults.lost_turns import next_trial, reap
@@ -128,6 +129,8 @@ class Receiver:
         while True:
             try:
                 return self._next_turn()
+            except NotCommitted:
+                raise
             except Exception as error:
                 if not is_of_turn(error, self._transaction.access.place):
                     raise

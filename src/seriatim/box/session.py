@@ -19,7 +19,7 @@ from seriatim.box.connection.application_connection import as_ours
 from seriatim.box.connection.fast_paths import NEXT_DELIVERY, EndedDelivery
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.connection.misuse import Misuse, OnlyWith, check_process
-from seriatim.box.connection.round_trip import is_idle, is_in_transaction
+from seriatim.box.connection.round_trip import NotCommitted, is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.definitions.definition import Definitions
@@ -286,7 +286,10 @@ class Session(PublishVerbs):
             if NEXT_DELIVERY.applies(ended):
                 hold(ended.connection, self._schema, None)
                 self._forget_ended(delivery)
-                received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
+                try:
+                    received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
+                except NotCommitted as error:
+                    raise error.cause from None
                 delivery.happens(Event.COMPLETED)
                 return received
             if delivery.is_open:

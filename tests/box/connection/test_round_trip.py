@@ -13,6 +13,7 @@ from psycopg.pq import TransactionStatus
 
 import seriatim as sq
 from seriatim.box.connection.round_trip import (
+    NotCommitted,
     OwnConnection,
     begin_with,
     can_flush,
@@ -65,7 +66,7 @@ def test_the_first_is_committed_and_the_second_is_in_another_transaction(connect
         assert connection.info.transaction_status == TransactionStatus.INTRANS
         connection.execute("INSERT INTO pg_temp.done VALUES (100)")
         connection.execute("DELETE FROM pg_temp.done WHERE n = 100")
-    assert len(prepared(connection)) == 1
+    assert len(prepared(connection)) == 2
     connection.execute("INSERT INTO pg_temp.done VALUES (100)")
     connection.rollback()
     assert done(connection) == [0, 1, 2, 3, 4]
@@ -112,12 +113,26 @@ def test_the_last_statement_of_a_transaction_needs_no_name_that_an_application_m
     assert done(connection) == [0, 1, 2, 3, 4]
 
 
+def test_a_statement_that_has_its_name_anew_says_nothing_of_the_names_of_others(connection):
+    begin(connection)
+    for n in (1, 2):
+        ask(connection, n)
+    connection.rollback()
+    connection.execute("DEALLOCATE ALL")
+    connection.rollback()
+    assert begin_with(connection, (b"SELECT 7", {})) == [(7,)]
+    assert ask(connection, 3)[0][-1] == 3
+    connection.rollback()
+    assert done(connection) == [1, 2, 3]
+
+
 def test_where_the_first_fails_nothing_is_committed_and_the_second_is_not_done(connection):
     begin(connection)
     ask(connection, 1)
     connection.execute("INSERT INTO pg_temp.done VALUES (7)")
-    with pytest.raises(psycopg.errors.UniqueViolation):
+    with pytest.raises(NotCommitted) as caught:
         ask(connection, 1)
+    assert isinstance(caught.value.cause, psycopg.errors.UniqueViolation)
     assert connection.info.transaction_status == TransactionStatus.INERROR
     connection.rollback()
     assert done(connection) == [1]
@@ -139,8 +154,9 @@ def test_a_connection_that_the_server_ends(connection, postgresql):
     ask(connection, 1)
     with psycopg.connect(postgresql, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])
-    with pytest.raises(psycopg.errors.AdminShutdown):
+    with pytest.raises(NotCommitted) as caught:
         ask(connection, 2)
+    assert isinstance(caught.value.cause, psycopg.errors.AdminShutdown)
     assert connection.closed
 
 
@@ -157,8 +173,9 @@ def test_a_connection_that_the_server_has_ended_says_why(connection):
     # What comes before this is read, libpq takes for a notice.
     connection.execute("SET idle_in_transaction_session_timeout = 250")
     select.select([connection], [], [])
-    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+    with pytest.raises(NotCommitted) as caught:
         ask(connection, 1)
+    assert isinstance(caught.value.cause, psycopg.errors.IdleInTransactionSessionTimeout)
 
 
 KEEP = b"""
@@ -248,7 +265,7 @@ def test_two_connections_have_names_of_their_own(connection, postgresql):
         for n, one in itertools.product(range(3), (connection, other)):
             begin(one)
             assert ask(one, n)[0][-1] == n + 1
-        assert len(prepared(connection)) == len(prepared(other)) == 1
+        assert len(prepared(connection)) == len(prepared(other)) == 2
 
 
 def test_a_handler_that_rolls_a_part_back_goes_on_from_turn_to_turn(box):

@@ -119,11 +119,26 @@ def test_a_commit_that_fails_leaves_all_as_it_was(box):
             tx.connection.execute(f"INSERT INTO {box.schema}_bills VALUES (1), (1)")
             tx.commit_and_receive()
 
-    with pytest.raises(sq.SeriatimError, match="bills_n_key"):
+    with pytest.raises(sq.Unavailable, match="bills_n_key"):  # and not a turn that failed
         writes_twice()
     assert left(box) == 2
     with box.session() as tx:
         assert tx.receive("shop").group == "a"
+
+
+def test_it_commits_nothing_within_a_block_of_the_driver(box):
+    define(box, policy=sq.Fifo(), sequence=None)
+    publish(box, 1, customer="a")
+
+    def goes_on():
+        with box.session() as tx:
+            tx.receive("shop")
+            with tx.connection.transaction():
+                tx.commit_and_receive()
+
+    with pytest.raises(sq.SeriatimError, match="within a Transaction context"):
+        goes_on()
+    assert left(box) == 1
 
 
 def test_a_queue_that_was_turned_off_meanwhile(box):

@@ -44,9 +44,9 @@ class PreparingConnection(RestedConnection):
         #: Whether each transaction may use another connection to the server, or another server: then neither side may rely on state
         #: from earlier transactions.
         self.is_pooled = False
-        #: Whether the last thing that the connection executed was an `exchange`, so that the server still has all `names`: the driver
-        #: has it forget them now and then, also within a transaction, and an application may.
-        self.names_stand = False
+        #: The statements whose names the server surely has: they were sent by name, and only exchanges came since. Anything else may
+        #: have the server forget all `names`, also within a transaction: the driver does now and then, and an application may.
+        self.standing: frozenset[bytes] = frozenset()
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
@@ -79,6 +79,7 @@ class Sent(NamedTuple):
 def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[list[PGresult], PGresult | None]:
     """Execute statements one after another until one fails; returns the results, also of preparing statements, and the error."""
     fresh: dict[bytes, bytes] = {}
+    standing = connection.standing
     with connection.lock:
         pgconn = connection.pgconn
         try:
@@ -96,7 +97,10 @@ def exchange(connection: PreparingConnection, sent: Sequence[Sent]) -> tuple[lis
         if pgconn.status != ConnStatus.OK:
             raise psycopg.OperationalError("the connection is lost")
         connection.names |= fresh
-    connection.names_stand = failed is None
+        for statement in sent:
+            if statement.kept and statement.text not in standing:
+                standing |= {statement.text}
+        connection.standing = standing
     return results, failed
 
 

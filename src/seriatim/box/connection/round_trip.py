@@ -57,6 +57,13 @@ _CHAIN = Sent(b"COMMIT AND CHAIN", [], (), kept=False)
 _BEGIN_FIRST, _COMMIT_LAST = _BEGIN._replace(kept=False), _COMMIT._replace(kept=False)
 
 
+class NotCommitted(Exception):
+    """The transaction that should have been committed has failed, at its last statement or its commit, for the given cause."""
+
+    def __init__(self, cause: psycopg.Error) -> None:
+        self.cause = cause
+
+
 class OwnConnection(PreparingConnection):
     """A connection that a box has made, with its state. It refuses to commit while a delivery is open: the group would go on as if the
     messages had been handed out. From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it
@@ -161,7 +168,7 @@ class OwnConnection(PreparingConnection):
         check_process(self._process)
         if self.is_interrupted and not self._is_answered:
             raise errors.QueryCanceled("the call was cancelled")
-        self.names_stand = False
+        self.standing = frozenset()
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.
@@ -298,11 +305,13 @@ def is_in_transaction(connection: psycopg.Connection) -> bool:
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be called: a transaction has begun that needs no settings first, and the driver sends nothing."""
+    """Whether `commit_between` can be called: a transaction has begun that needs no settings first, outside of the driver's blocks, and the
+    driver sends nothing.
+    """
     pgconn = connection.pgconn
     return (
         isinstance(connection, OwnConnection)
-        and not connection.begins_with_settings
+        and not (connection.begins_with_settings or connection.blocks)
         and pgconn.transaction_status == TransactionStatus.INTRANS
         and pgconn.pipeline_status == PipelineStatus.OFF
     )
@@ -344,14 +353,23 @@ def rows_alone(connection: OwnConnection, request: Asked) -> list[tuple[Any, ...
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
-    """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction."""
+    """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction. Raises `NotCommitted`
+    for an error of the former transaction, and the driver's error for one of the next.
+    """
     then = as_sent(connection.adapter(), first)
-    return _rows_of_first(connection, first, then, *exchange(connection, [_last(connection, last), _CHAIN, then]))
+    results, failed = exchange(connection, [_last(connection, last), _CHAIN, then])
+    if failed is not None and failed is not results[-1]:
+        raise NotCommitted(errors.error_from_result(failed, connection.info.encoding))
+    return _rows_of_first(connection, first, then, results, failed)
 
 
 def _last(connection: OwnConnection, request: Asked) -> Sent:
-    """Return the last statement of a transaction that has done something: it can't be repeated under another name."""
-    return as_sent(connection.adapter(), request, kept=connection.names_stand)
+    """Return the last statement of a transaction that has done something: it can't be repeated under another name, so it has one only if
+    the server surely has that.
+    """
+    sent = as_sent(connection.adapter(), request)
+    is_sure = sent.text in connection.standing or sent.text not in connection.names
+    return sent if is_sure else sent._replace(kept=False)
 
 
 def _rows_of_first(
