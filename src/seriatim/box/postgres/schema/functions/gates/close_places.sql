@@ -52,8 +52,8 @@ BEGIN
     through := array_fill(NULL::bigint, ARRAY[cardinality(of_groups)]);
     behind := through;
     -- The requests of this transaction are answered now: see `look_at_gate`.
-    IF current_setting('seriatim.looked', TRUE) <> '' THEN
-        PERFORM set_config('seriatim.looked', '', TRUE);
+    IF current_setting('seriatim.looked_{schema_name}', TRUE) <> '' THEN
+        PERFORM set_config('seriatim.looked_{schema_name}', '', TRUE);
     END IF;
     FOR place IN 1 .. cardinality(of_groups) LOOP
         of_group := of_groups[place];

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION {schema}.look_at_gates(groups text[]) RETURNS void
 AS $function$
 DECLARE
-    looked jsonb := coalesce(nullif(current_setting('seriatim.looked', TRUE), ''), '[]')::jsonb;
+    looked jsonb := coalesce(nullif(current_setting('seriatim.looked_{schema_name}', TRUE), ''), '[]')::jsonb;
     unasked text[] := ARRAY(SELECT own FROM unnest(groups) AS own WHERE NOT looked ? own);
 BEGIN
     IF unasked = '{}' THEN
@@ -16,7 +16,7 @@ BEGIN
         SELECT split_part(own, ' ', 1)::integer AS gate_id FROM unnest(unasked) AS own
     ) AS asked GROUP BY gate_id;
     -- A forgotten group is requested twice at worst.
-    PERFORM set_config('seriatim.looked', CASE
+    PERFORM set_config('seriatim.looked_{schema_name}', CASE
         WHEN jsonb_array_length(looked) < 100 THEN looked || to_jsonb(unasked) ELSE to_jsonb(unasked)
     END::text, TRUE);
 END
