@@ -234,3 +234,18 @@ def test_a_result_for_a_gate_is_refused_with_the_reason(box, sql):
             assert "leads to a gate" in str(refused.value)
             assert "over HTTP, by box.lease, or in a worker" in refused.value.diag.message_hint
     sql.execute("SELECT complete(%s)", [row.delivery])
+
+
+def test_a_lease_that_runs_out_while_it_is_completed_completes_nothing(box, sql):
+    defined(box)
+    box.publish([order("a", 1)])
+    (row,) = received(sql)
+    held = sql.execute(
+        "SELECT queue_id, token, incarnation, entry_ids, ordinals, lates, done, at FROM at_lease(%s, '', 'complete', NULL, '')",
+        [row.delivery],
+    ).fetchone()
+    sql.execute("UPDATE leases SET expires_at = clock_timestamp()")  # as if the backend had stood still here
+    with pytest.raises(psycopg.errors.DatabaseError, match="the lease is over") as caught:
+        sql.execute("SELECT settle_through(%s, %s, %s, %s, %s, %s, %s, %s)", held)
+    assert caught.value.sqlstate == "SQ005"
+    assert sql.execute("SELECT count(*) FROM entries").fetchone() == (1,)
