@@ -207,22 +207,38 @@ def test_files_of_another_schema(folder):
     assert delivered(folder) == {"a": numbered(1, 2, 3)}
 
 
+def uncommit(folder):
+    """As a crash between the delivery of the last batch and Spark's own commit leaves it."""
+    commits = folder / "checkpoint" / "query" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+
+
 def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
     put(folder, "1", [("a", 3), ("a", 4), ("a", 5)])
     first = run(pipeline(folder, ", capacity: 1"), once=True)
     ordered = first.accounts[0]
     assert (ordered.held, ordered.rejected) == (1, 2)
-    # As a crash between the delivery and Spark's own commit leaves it.
-    commits = folder / "checkpoint" / "query" / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
+    uncommit(folder)
     put(folder, "2", [("a", 6), ("a", 7)])
     second = run(pipeline(folder, ", capacity: 10"), once=True)
     # The batch that ran again rejected the same two; what came later was held under the new capacity.
     assert second.accounts[0].held == 3
     rejected = read_set_aside(folder / "checkpoint" / "set-aside", "rejected")
     assert len(list(rejected)) == 2
+
+
+def test_a_batch_in_flight_that_a_stop_cancels_is_finished_as_it_was_begun_by_the_next_run(folder):
+    put(folder, "1", [("a", 3), ("a", 4), ("a", 5)])
+    run(pipeline(folder, ", capacity: 1"), once=True)
+    uncommit(folder)
+    stop = Stop()
+    for _ in range(2):  # the second one: at once
+        stop.request()
+    assert run(pipeline(folder, ", capacity: 10"), once=True, stop=stop).ending == "stopped"
+    assert run(pipeline(folder, ", capacity: 10"), once=True).accounts[0].held == 1
+    assert len(list(read_set_aside(folder / "checkpoint" / "set-aside", "rejected"))) == 2
 
 
 CHANGED = """
@@ -278,10 +294,7 @@ def test_destinations_come_and_go(folder):
     assert (account(first).held, first.waiting[0].rows) == (9, 18)
 
     # One is added, with first numbers and without; the batch in flight is finished as it was begun.
-    commits = folder / "checkpoint" / "query" / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
-    (commits / str(last)).unlink()
-    (commits / f".{last}.crc").unlink(missing_ok=True)
+    uncommit(folder)
     (folder / "first.csv").write_text("customer,first\nk0,5\nk1,5\nk8,6\n")
     put(
         folder,
@@ -334,3 +347,15 @@ def test_destinations_come_and_go(folder):
     rows = table_of(folder / "out" / "ordered", "json").to_pylist()
     assert [(row["ordinal"], row["incarnation"]) for row in rows if row["group"] == "k0"] == [(1, None), (1, 1)]
     assert delivered(folder, "seeded")["k0"] == numbered(5, 6)
+
+
+def test_a_start_that_is_refused_has_set_nothing_aside(folder):
+    (folder / "out").mkdir()
+    for name in BLOCKED:
+        (folder / "out" / name).write_text("no folder")
+    put(folder, "1", [("a", 1)])
+    waiting = run(declared(folder, "ordered", blocked=True), once=True).waiting
+    (folder / "first.csv").write_text("customer,first\na,no number\n")
+    with pytest.raises(SeriatimError, match="has no first number"):
+        run(declared(folder, "ordered", "seeded"), once=True, abandon=[*BLOCKED])
+    assert run(declared(folder, "ordered", blocked=True), once=True).waiting == waiting

@@ -190,9 +190,11 @@ class Checkpoint:
         abandon: Collection[str] = (),
         begin: Callable[[Destination, Path], None] = lambda _, __: None,
         positions: Callable[[], Mapping[str, int]] = dict,
+        leave: Callable[[], None] = lambda: None,
     ) -> Identity:
         """Note the declaration under which batches are begun from now on. A pipeline without a file has none to note. `positions` finds the
-        positions of tickets, if they are given in another way from now on.
+        positions of tickets, if they are given in another way from now on. `leave` sets aside what waits for abandoned destinations, when
+        nothing can be refused any more.
         """
         manifest, known = self._found()
         self._refuse(manifest, known, pipeline, abandon)
@@ -200,6 +202,7 @@ class Checkpoint:
         if known.by_counts != _by_counts(pipeline):
             following = dict(positions()) if self.last_begun() >= 0 else {}
             noted[_STAMPED] = {"by_counts": _by_counts(pipeline), "following": following}
+        leave()
         if noted != manifest:
             self._write(noted)
         if pipeline.source_file is not None:

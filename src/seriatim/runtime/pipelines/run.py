@@ -127,17 +127,17 @@ def run(
                 own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
                 with own, watch.under(former):
                     query = query_of(former, attempts(), trigger_s=None)
-                    if not _finish_batch(query, watch, stop):
-                        # Nothing else may deliver the batch that a hanging port has.
+                    if not _finish_batch(query, watch, stop) or checkpoint.in_flight():
+                        # Nothing else may deliver the batch that a hanging port has, or redo the one that a stop has cancelled.
                         return watch.summary("stopped", query.waiting())
-            if abandon:
-                had = checkpoint.declared(pipeline) or pipeline
-                set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
+            had = checkpoint.declared(pipeline) if abandon else None
+            folders = _folders(pipeline, checkpoint)
             identity = checkpoint.remember(
                 pipeline,
                 abandon=abandon,
                 begin=partial(keep_first_numbers_of, session, identity.layout),
                 positions=partial(_positions, session, checkpoint),
+                leave=partial(set_aside_waiting, session, identity.id, folders, fence, had or pipeline, abandon),
             )
             # Dead messages have to be set aside now, also in a bucket for which nothing arrives; and a bucket reports what it holds.
             abandoned = watch.abandoned(identity.history.gone)
