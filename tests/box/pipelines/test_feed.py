@@ -78,6 +78,19 @@ def test_whoever_takes_a_queue_over_begins_with_what_was_in_hand(queue, name):
     assert invariants.broken(queue) == []
 
 
+def test_what_a_worker_has_under_a_lease_stays_with_it(queue, name):
+    publish(queue, 1)
+    lease = queue.lease(name)
+    publish(queue, 2)
+    with feed(queue, name) as reading:
+        reader, batch, messages = reading.next("", 0, None)
+        assert messages == (1 if name == "loose" else 0)  # in order, the group is the worker's
+        lease.complete()
+        reader, batch, _ = reading.next(reader, batch, None)
+        assert reading.waiting() == (0 if name == "loose" else 1)
+    assert invariants.broken(queue) == []
+
+
 def test_whoever_asks_for_the_next_batch_has_finished_the_one_before(queue, name):
     publish(queue, 1, 2)
     with feed(queue, name) as reading:

@@ -248,7 +248,8 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     found = groups_of(transaction, GroupFilter(queue), [checked_text(group, "a group's key")])
     if not found:
         raise NotFound(
-            f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
+            f"there is no group {group!r} in queue {queue!r}",
+            remedy="it has no messages, and keeps nothing of former ones; see the groups",
         )
     return found[0]
 
