@@ -863,3 +863,18 @@ def test_a_pipeline_gets_what_is_behind_a_hole_that_an_operator_skips(holey):
         assert groups.group_view(holey, "out", "a").state == "timed_out"
         groups.skip_hole(holey, "out", "a", **BY)
         assert fed(reading, at)[0] == ["x2", "x3", "x4"]
+
+
+def test_a_transaction_that_works_in_two_boxes_of_a_database_looks_at_the_gate_of_each(gated):
+    MessageBox.migrate(gated.dsn, schema="another")
+    with MessageBox.open(gated.dsn, schema="another") as other:
+        other.define(*ALL)  # with the same numbers for its queues
+        for box in (gated, other):
+            publish(box, 1)
+        with psycopg.connect(gated.dsn) as connection:
+            for box in (gated, other):
+                with box.session(connection=connection) as tx:
+                    for message in tx.receive("work"):
+                        tx.publish(result("x"), cause=message)
+        assert received(gated) == received(other) == [("x", 1, False)]
+        assert invariants.broken(other) == []
