@@ -128,6 +128,20 @@ def test_the_expected_number_outlives_the_port(hospital):
         assert Sender(address).says(adt("s0", number=0)).expected == "8"
 
 
+def test_the_expected_number_is_committed_with_messages_that_have_none(hospital):
+    source = MllpSource("127.0.0.1:0", name="lab")
+    port = sq.ReceivePort(hospital, source)
+    port._claim()
+    both = b"".join(b"\x0b" + one + b"\x1c\r" for one in (adt("s1", number=7), adt("m1")))
+    Sender(source.address).socket.sendall(both)
+    pending = []
+    until(lambda: pending.extend(source.take(10, 0.1)) or len(pending) == 2)
+    port._commit(pending)
+    port._end()
+    with listening(hospital) as address:
+        assert Sender(address).says(adt("s0", number=0)).expected == "8"
+
+
 def test_many_senders_share_commits_and_each_is_in_order(hospital, address):
     def send(name):
         sender = Sender(address)

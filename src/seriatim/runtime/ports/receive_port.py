@@ -311,7 +311,8 @@ class ReceivePort:
                 count[2] += bool(message.context.get("id_reused")) and not outcome.is_left_out
                 count[3] += "refused" in message.context and not outcome.is_left_out
             for partition, count in counts.items():
-                position = next((one.position for one in reversed(portion) if one.partition == partition), None)
+                known = (one.position for one in reversed(portion) if one.partition == partition)
+                position = next((one for one in known if one is not None), None)
                 self._fence(transaction, partition, position, count)
         for partition, count in counts.items():
             self._held[partition].kept_at = time.monotonic()
