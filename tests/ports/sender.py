@@ -10,10 +10,10 @@ from typing import ClassVar
 
 def adt(control_id: str, patient: str = "p1", *, number: int | str = "", time: str = "20261129", sender: str = "LAB", more: str = "",
         charset: str = "", event: str = "A01") -> bytes:  # fmt: skip
-    """An ADT message."""
+    """An ADT message, in Latin-1 if it names a character set."""
     msh = f"MSH|^~\\&|{sender}|WARD|HIS|MAIN|{time}||ADT^{event}^ADT_A01|{control_id}|P|2.5|{number}|||||{charset}"
     text = f"{msh}\rEVN|{event}|20261128\rPID|1||{patient}^^^MAIN^MR||Müller^Anna{more}\r"
-    return text.encode({"": "utf-8", "8859/1": "latin-1"}[charset])
+    return text.encode("latin-1" if charset else "utf-8")
 
 
 @dataclass

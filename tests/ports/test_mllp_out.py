@@ -56,10 +56,11 @@ def receiver(*answers):
             thread.join(120)
 
 
-def ack(code, of=None, text=""):
+def ack(code, of=None, text="", charset=""):
     def answer(body):
-        control_id = body.split(b"|")[9].decode() if of is None else of
-        return f"\x0bMSH|^~\\&|HIS|MAIN|LAB|WARD|1||ACK|x|P|2.5\rMSA|{code}|{control_id}|{text}\r\x1c\r".encode()
+        control_id = body.split(b"|")[9].decode("latin-1") if of is None else of
+        said = f"MSH|^~\\&|HIS|MAIN|LAB|WARD|1||ACK|x|P|2.5||||||{charset}\rMSA|{code}|{control_id}|{text}\r"
+        return b"\x0b" + said.encode("latin-1") + b"\x1c\r"
 
     return answer
 
@@ -93,6 +94,17 @@ def test_other_answers(answer, kind, told):
         (error,) = sent(MllpPort(address), adt("m1"))
     assert type(error) is kind
     assert told in str(error)
+
+
+@pytest.mark.parametrize("charset", ["ISO IR6", "8859-1", "UTF8", "WINDOWS-1252", "8859/12"])
+def test_a_character_set_that_is_not_known_keeps_no_message_from_being_done(charset):
+    bodies = (adt("m1", charset=charset), adt("m\xfc", charset=charset), adt("m3"), adt("m4"))
+    answers = (ack("AA"), ack("AA", charset=charset), ack("AA", charset=charset))
+    with receiver(*answers, ack("AE", text="M\xfcller?", charset=charset)) as (address, got):
+        *done, refused = sent(MllpPort(address), *bodies)
+    assert done == [None, None, None]
+    assert (type(refused), "AE: Müller?" in str(refused)) == (sq.Business, True)
+    assert got == [(1, body) for body in bodies]
 
 
 def test_a_late_acknowledgement_is_not_taken_for_that_of_the_next_message():

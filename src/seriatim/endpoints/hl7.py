@@ -135,6 +135,18 @@ class Header:
         """The value at a path such as ``PID-3.1``, of the first segment and the first repetition; None: there is none, or it can't be
         decoded.
         """
+        try:
+            text = self._unescaped(self.bytes_at(path).decode(self.encoding)) if self.encoding else None
+        except UnicodeError:
+            return None
+        return text or None
+
+    def shown_at(self, path: str) -> str:
+        """The value at a path for people: whatever can't be decoded is replaced."""
+        return self._unescaped(self.bytes_at(path).decode(self.encoding or "latin-1", "replace"))
+
+    def bytes_at(self, path: str) -> bytes:
+        """The value at a path as its bytes came; empty: there is none."""
         segment, number, component, part = checked_path(path)
         fields: tuple[bytes, ...] | None = self.fields
         if segment != "MSH":
@@ -147,18 +159,14 @@ class Header:
                 None,
             )
         if fields is None or number >= len(fields):
-            return None
+            return b""
         marks = self._marks
         value = fields[number] if (segment, number) == ("MSH", 2) else fields[number].split(marks[1:2])[0]
         for mark, place in ((marks[0:1], component), (marks[3:4], part)):
             if place is not None:
                 pieces = value.split(mark) if mark else [value]
                 value = pieces[place - 1] if place <= len(pieces) else b""
-        try:
-            text = self._unescaped(value.decode(self.encoding)) if self.encoding else None
-        except UnicodeError:
-            return None
-        return text or None
+        return value
 
     def raw(self, number: int) -> bytes:
         """A field of the header as its bytes came; empty: there is none."""

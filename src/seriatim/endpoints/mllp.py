@@ -83,14 +83,14 @@ class MllpPort:
             raise Business("the body contains a byte that MLLP uses for its frames (0x0B or 0x1C)")
         connection, answer = self._exchanged(framed(message.body))
         said = Header.of(answer)
-        code, of, text = "", "", ""
-        if said is not None:
-            code, of, text = (said.text_at(f"MSA-{number}") or "" for number in (1, 2, 3))
-        if of != header.text_at("MSH-10"):  # a late one, of an earlier message: the next one could be so, too
-            connection.close()
+        # As bytes: the character set of either side needn't be known.
+        if said is None or said.bytes_at("MSA-2") != header.bytes_at("MSH-10"):
+            connection.close()  # a late answer, of an earlier message: the next one could be late, too
+            of = "" if said is None else said.shown_at("MSA-2")
             raise Transient(f"the answer acknowledges {shown(of)}, not this message", where=self.place)
         with self._lock:
             self._idle.append(connection)
+        code, text = said.shown_at("MSA-1"), said.shown_at("MSA-3")
         if code in ("AA", "CA"):
             return
         problem = f"the answer was {code or 'no acknowledgement'}{f': {text}' if text else ''}"
