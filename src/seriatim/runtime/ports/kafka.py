@@ -189,7 +189,9 @@ class KafkaSource(Source):
             "source_id": headers.get("message_id") or headers.get("ce_id"),
         }  # fmt: skip
         kind = self._type or headers.get("type") or headers.get("ce_type") or self._topic
-        message_id = id_of("kafka", self._cluster, self._topic, str(number), str(offset))
+        # A topic that is made anew has the same offsets again, with other times.
+        _, stamp = message.timestamp()
+        message_id = id_of("kafka", self._cluster, self._topic, str(number), str(offset), str(stamp))
         content_type = headers.get("content_type") or headers.get("content-type")
         made_ = made(kind, message.value() or b"", context, message_id, content_type)
         return Taken(partition, made_, position=offset + 1)
