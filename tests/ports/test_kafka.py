@@ -113,6 +113,36 @@ def test_it_goes_on_where_the_box_is_and_once_only(cluster, topic, shop):
     assert taken(shop, "keyed") == []
 
 
+def test_a_port_that_starts_at_the_latest_does_so_once(cluster, topic, shop):
+    cluster.send(topic, [order(f"c{n}", 0, "keyed") for n in range(20)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic, start="latest"))):
+        until(lambda: sum(one.is_held for one in ports(shop)) == 4)
+    cluster.send(topic, [order(f"c{n}", 1, "keyed") for n in range(20)])  # nobody reads
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic, start="latest"))):
+        until(lambda: sum(one.is_held for one in ports(shop)) == 4)
+        cluster.send(topic, [order(f"c{n}", 2, "keyed") for n in range(20)])
+        got = []
+        until(lambda: got.extend(taken(shop, "keyed")) or sum(one.context["n"] == "2" for one in got) == 20)
+    for customer in range(20):
+        assert [one.context["n"] for one in got if one.group == f"c{customer}"] == ["1", "2"]
+
+
+def test_a_partition_that_is_added_to_a_port_is_read_from_its_beginning(cluster, topic, shop):
+    cluster.send(topic, [order(f"c{n}", 0, "keyed") for n in range(20)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic, start="latest"))):
+        until(lambda: sum(one.is_held for one in ports(shop)) == 4)
+    added = f"{topic}/2"
+    with shop.session() as tx:  # as though the topic had it only since
+        tx.connection.execute(f"DELETE FROM {shop.schema}.ports WHERE partition = %s", [added])
+    source = KafkaSource(cluster.servers, topic, start="latest")
+    messages_of_it = source.starts()[added]
+    assert messages_of_it > 0
+    with running(sq.ReceivePort(shop, source)):
+        until(lambda: sum(one.is_held for one in ports(shop)) == 4 and came(shop) >= messages_of_it)
+    got = taken(shop, "keyed")
+    assert [one.context["source_partition"] for one in got] == [added] * messages_of_it
+
+
 def test_a_message_without_a_key_or_a_body(each, topic, shop):
     each.send(topic, [(None, b"", {"type": "keyed"}), ("k", b"", {"type": "keyed"})])
     with running(sq.ReceivePort(shop, KafkaSource(each.servers, topic))):

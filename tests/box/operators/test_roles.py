@@ -228,7 +228,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
         "forget_process",
     }
     # Who may publish may do it through a port, one process at a time.
-    known |= {"claim_port", "keep_port", "leave_port", "ports_known", "claim_sender_ids"}
+    known |= {"claim_port", "start_port", "keep_port", "leave_port", "ports_known", "claim_sender_ids"}
     known |= {"open_places", "open_places_of"}  # of gates that it sees
     # Of its own leases, or of those that ended an hour ago; who judges, and for which queues nobody does.
     known |= {"note_answer", "drop_deliveries", "judges_here", "asked_in_vain"}

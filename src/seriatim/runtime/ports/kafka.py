@@ -26,7 +26,7 @@ from seriatim.runtime.ports.source import (
 
 need("kafka")
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition  # noqa: E402 -- the extra was asked for
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition  # noqa: E402 -- the extra was asked for
 
 from seriatim.endpoints.kafka import checked_options, reason_of  # noqa: E402
 
@@ -34,7 +34,7 @@ from seriatim.endpoints.kafka import checked_options, reason_of  # noqa: E402
 _ANSWER_S, _KNOWN_S = 5.0, 30.0
 #: Bytes of messages that the client fetches before they are taken, of all partitions.
 _FETCHED_KIB = 65_536
-_STARTS = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
+_STARTS = ("earliest", "latest")
 _GIVEN = frozenset({"type", "content_type", "message_id"})
 
 
@@ -47,7 +47,7 @@ class KafkaSource(Source):
         name: the name of the port, under which the box keeps its offsets; default: ``kafka-`` and the topic.
         type: the type of the messages; default: their header ``type`` or ``ce_type``, else the topic.
         properties: name → header; default: all headers that can be properties.
-        start: where a partition begins for which the box has no offset: ``earliest`` or ``latest``.
+        start: where a new port begins: ``earliest`` or ``latest``. A partition that is added later begins at its beginning.
         options: further settings of librdkafka, such as ``security.protocol``.
     """
 
@@ -102,10 +102,19 @@ class KafkaSource(Source):
         self._known = time.monotonic(), known
         return known
 
+    def starts(self) -> Mapping[str, Any]:
+        """Where its partitions end now, if it starts at the latest."""
+        if self._start == "earliest":
+            return {}
+        try:
+            return {one: self._watermarks(self._partition(one))[1] for one in self.partitions()}
+        except KafkaException as error:
+            raise SourceAway(reason_of(error.args[0]), where=self._place) from None
+
     def begin(self, partition: str, position: Any) -> None:
         one = self._partition(partition)
         try:
-            one.offset = _STARTS[self._start] if position is None else self._checked(one, int(position))
+            one.offset = OFFSET_BEGINNING if position is None else self._checked(one, int(position))
             self._opened().incremental_assign([one])
         except KafkaException as error:
             raise SourceAway(reason_of(error.args[0]), where=self._place) from None
@@ -153,9 +162,13 @@ class KafkaSource(Source):
     def _partition(self, partition: str) -> Any:
         return TopicPartition(self._topic, int(partition.rpartition("/")[2]))
 
+    def _watermarks(self, partition: Any) -> tuple[int, int]:
+        first, following = self._opened().get_watermark_offsets(partition, timeout=_ANSWER_S)
+        return first, following
+
     def _checked(self, partition: Any, offset: int) -> int:
         """The offset from which to go on, if the partition has it: otherwise it isn't the partition that was read."""
-        first, following = self._opened().get_watermark_offsets(partition, timeout=_ANSWER_S)
+        first, following = self._watermarks(partition)
         if offset > following:
             raise SourceAway(
                 f"partition {partition.partition} ends at offset {following}, and {offset} was read: the topic was made anew",

@@ -205,10 +205,15 @@ class ReceivePort:
                     "claim_port", of_port=self.name, of_partition=partition, of_kind=self._source.kind, by_holder=self._holder,
                     period=f"{self._lease_s} s",
                 )  # fmt: skip
-            if claimed is None:
-                continue
+                if claimed is None:
+                    continue
+                position = claimed.position
+                if position is None and (starts := self._source.starts()):
+                    position = transaction.value(
+                        "start_port", of_port=self.name, of_partition=partition, of_kind=self._source.kind, starts=json.dumps(starts)
+                    )  # fmt: skip
             self._held[partition] = _Held(claimed.token, time.monotonic())
-            self._source.begin(partition, claimed.position)
+            self._source.begin(partition, position)
             LOG.info("port_began", port=self.name, partition=partition, _source=partition or self._source.kind)
 
     def _publish_some(self, pending: list[Taken]) -> bool:

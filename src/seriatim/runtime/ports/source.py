@@ -99,6 +99,10 @@ class Source(ABC):
             SourceAway: it can't be asked now; the same for all the others.
         """
 
+    def starts(self) -> Mapping[str, Any]:
+        """Where its partitions begin for a port that is new, as JSON, if not at their beginnings. The box keeps that before one begins."""
+        return {}
+
     @abstractmethod
     def begin(self, partition: str, position: Any) -> None:
         """Begin to take messages from a partition, behind the position that was last committed; None: there is none."""
