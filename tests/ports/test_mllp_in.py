@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import struct
 import threading
 from contextlib import contextmanager, suppress
 
@@ -230,6 +231,91 @@ def test_a_full_queue_keeps_senders_waiting_and_then_says_so(hospital, clock):
         assert sender.says(adt("m2")).code == "AA"
         assert len(taken(hospital, "visits")) == 1
         until(lambda: ports(hospital)[0].problem is None)
+
+
+def test_of_messages_that_nobody_takes_no_body_is_kept_behind_their_answers(clock):
+    source = MllpSource("127.0.0.1:0", patience=1.0)
+    source.begin("", None)
+    try:
+        for number in range(3):
+            sender = Sender(source.address)
+            sender.send(adt("m1"))
+            until(lambda number=number: source._received.qsize() == number + 1)
+            clock.move(2.0)
+            assert sender.answer().code == "AR"
+        assert [[one.body for one in frames] for frames in source._received.queue] == [[b""]] * 3
+        until(lambda: source._server.in_memory == 0)
+        assert source.take(10, 0.01) == []
+        assert source._received.empty()
+    finally:
+        source.close()
+
+
+def test_of_messages_that_a_connection_leaves_no_body_is_kept(clock):
+    source = MllpSource("127.0.0.1:0")
+    source.begin("", None)
+    try:
+        sender = Sender(source.address)
+        sender.send(adt("m1"))
+        until(lambda: source._received.qsize() == 1)
+        sender.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed at once
+        sender.close()
+        until(lambda: not source._server.connections)
+        assert [one.body for frames in source._received.queue for one in frames] == [b""]
+    finally:
+        source.close()
+
+
+def test_what_is_sent_again_does_not_gather_before_a_full_queue_and_counts_when_it_is_committed(hospital, clock):
+    hospital.define(
+        sq.MessageType("ADT^A01", properties={"patient": "string", "family": "string"}),
+        sq.Queue("visits", policy=sq.Fifo(), group="patient", max_messages=1),
+    )
+    source = MllpSource("127.0.0.1:0", name="lab", properties={"patient": "PID-3.1"}, patience=1.0)
+    port = sq.ReceivePort(hospital, source)
+
+    def says(message):
+        sender.send(message)
+        until(lambda: port._round() or select.select([sender.socket], [], [], 0)[0])
+        return sender.answer()
+
+    def held():
+        return port._pending + [one for full in port._full.values() for one in full.pending]
+
+    try:
+        port._round()
+        sender = Sender(source.address)
+        assert says(adt("m6", number=6)).expected == "7"
+        for _ in range(3):
+            sender.send(adt("m7", number=7))
+            until(lambda: port._round() or held())
+            clock.move(2.0)
+            assert sender.answer().code == "AR"
+            for partition, full in list(port._full.items()):
+                port._try_again(partition, full)
+            assert held() == []
+        assert says(adt("s0", number=0)).expected == "7"
+        assert len(taken(hospital, "visits")) == 1
+        assert says(adt("m7", number=7)).expected == "8"
+        assert [message.context["source_id"] for message in taken(hospital, "visits")] == ["m7"]
+    finally:
+        port._end()
+
+
+def test_what_could_not_be_committed_is_left_to_a_sender_that_was_told_so(hospital, clock):
+    source = MllpSource("127.0.0.1:0", name="lab", patience=1.0)
+    port = sq.ReceivePort(hospital, source)
+    try:
+        port._round()
+        sender = Sender(source.address)
+        sender.send(adt("m1"))
+        port._pending = until(lambda: source.take(10, 0.1))  # as when the commit has failed
+        clock.move(2.0)
+        assert sender.answer().code == "AR"
+        port._round()
+        assert (port._pending, ports(hospital)[0].taken) == ([], 0)
+    finally:
+        port._end()
 
 
 def test_a_port_goes_on_when_postgresql_ends_its_connection(hospital, address):

@@ -14,7 +14,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ _END_S = 5.0
 _MOST_UNDER_WAY, _MOST_BYTES = 1000, 4 * 2**20
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Numbers:
-    """The sequence numbers of a sender: the next one, and those that came before it was their turn."""
+    """The sequence numbers of a sender that are committed: the next one, and those that came before it was their turn."""
 
     next: int | None = None
     early: set[int] = field(default_factory=set)
@@ -82,13 +82,31 @@ class _Frame:
     is_answered: bool = False
     #: The acknowledgement; None: its sender wants none.
     answer: bytes | None = None
+    #: The bytes of its body, also when that is gone.
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.size = len(self.body)
+
+    def end(self, answer: bytes | None = None) -> None:
+        """Keep the acknowledgement, and no more the body: as long as the box is away the frame isn't taken."""
+        self.answer = answer
+        self.is_answered = True
+        self.body = b""
 
 
 @dataclass(frozen=True, slots=True)
 class _Handle:
     header: Header | None
     frame: _Frame
-    expected: int | None = None
+    #: Where its number belongs; None: it has none.
+    numbers: _Numbers | None = None
+
+    def count(self, numbers: _Numbers) -> int | None:
+        """Take its number in; return the one that is expected next."""
+        if self.header is not None and self.header.sequence is not None:
+            numbers.take(self.header.sequence)
+        return numbers.next
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,19 +230,36 @@ class MllpSource(Source):
             code, text = "A", ""
             if handle.header is None:
                 code, text = "E", "the message has no MSH segment that can be read; it is kept"
-            _answer(handle, code, text)
+            _answer(handle, code, text, None if handle.numbers is None else handle.count(handle.numbers))
         self._say({outcome.taken.handle.frame.connection for outcome in outcomes})
+
+    def position(self, taken: Sequence[Taken]) -> Any:
+        """What is expected of each sender when these messages are committed."""
+        after: dict[_Numbers, _Numbers] = {}
+        for handle in (one.handle for one in taken):
+            if handle.numbers is not None:
+                known = handle.numbers
+                handle.count(after.setdefault(known, replace(known, early=set(known.early))))
+        if not after:
+            return None
+        then = {who: after.get(known, known) for who, known in self._numbers.items()}
+        return {who: [one.next, *sorted(one.early)] for who, one in then.items() if one.next is not None}
+
+    def comes_again(self, taken: Taken) -> bool:
+        """Whether its sender was told to send it again, or has gone without an answer."""
+        return bool(taken.handle.frame.is_answered)
 
     def _say(self, connections: set[_Connection]) -> None:
         if self._server is not None and connections:
             self._server.say(connections)
 
     def _taken(self, frame: _Frame) -> Taken | None:
+        body = frame.body  # before the question: an answered frame has none
         if frame.is_answered:  # its sender was told that it isn't taken in, or has gone
             return None
-        header = Header.of(frame.body)
+        header = Header.of(body)
         if header is None:
-            message = made("mllp", frame.body, {}, with_digest(id_of("mllp", ""), frame.body), None)
+            message = made("mllp", body, {}, with_digest(id_of("mllp", ""), body), None)
             taken = Taken("", message).refused("it has no MSH segment that can be read")
             return Taken("", taken.message, handle=_Handle(None, frame))
         sender, number = "|".join(header.sender), header.sequence
@@ -239,19 +274,13 @@ class MllpSource(Source):
         by = id_of("mllp", *header.sender, header.control_id)
         message_id = with_digest(by, header.without_time())
         content_type = f"x-application/hl7-v2+er7{f'; charset={header.encoding}' if header.encoding else ''}"
-        message = made(kind, frame.body, context, message_id, content_type)
-        position, expected = None, None
+        message = made(kind, body, context, message_id, content_type)
+        numbers = None
         if number is not None:
-            known = self._numbers.pop(sender, None) or _Numbers()
-            self._numbers[sender] = known
-            known.take(number)
+            numbers = self._numbers[sender] = self._numbers.pop(sender, None) or _Numbers()
             while len(self._numbers) > _MOST_SENDERS:
                 del self._numbers[next(iter(self._numbers))]
-            position, expected = self._position(), known.next
-        return Taken("", message, by if header.control_id else None, _Handle(header, frame, expected), position)
-
-    def _position(self) -> dict[str, list[int]]:
-        return {who: [one.next, *sorted(one.early)] for who, one in self._numbers.items() if one.next is not None}
+        return Taken("", message, by if header.control_id else None, _Handle(header, frame, numbers))
 
     def _begins(self, header: Header, sender: str, number: int, frame: _Frame) -> None:
         """Answer a sender that begins, or begins anew, with its numbers: its message has no content."""
@@ -259,14 +288,12 @@ class MllpSource(Source):
         if number == -1:
             self._numbers.pop(sender, None)
         expected = known.next if known is not None and number == 0 else None
-        _answer(_Handle(header, frame, -1 if expected is None else expected), "A")
+        _answer(_Handle(header, frame), "A", expected=-1 if expected is None else expected)
 
 
-def _answer(handle: _Handle, code: str, text: str = "") -> None:
-    frame = handle.frame
-    if not frame.is_answered:
-        frame.answer = _acknowledged(handle.header, code, text, handle.expected)
-        frame.is_answered = True
+def _answer(handle: _Handle, code: str, text: str = "", expected: int | None = None) -> None:
+    if not handle.frame.is_answered:
+        handle.frame.end(_acknowledged(handle.header, code, text, expected))
 
 
 def _acknowledged(header: Header | None, code: str, text: str, expected: int | None = None) -> bytes | None:
@@ -358,8 +385,11 @@ class _Connection(asyncio.Protocol):
         """Nobody gets the acknowledgements: what isn't taken is sent again, and needn't come in before."""
         self._is_over = True
         for frame in reversed(self._under_way):
-            frame.is_answered = True
+            frame.end()
         self._under_way.clear()
+        self._reader = FrameReader(
+            self._settings.largest
+        )  # a frame that isn't taken keeps its connection, but not what was incomplete
         self._listener.in_memory -= self._counted
         self._listener.connections.discard(self)
         if self._unread is not None:
@@ -407,7 +437,7 @@ class _Connection(asyncio.Protocol):
         answers = []
         while self._under_way and self._under_way[0].is_answered:
             frame = self._under_way.popleft()
-            self._bytes -= len(frame.body)
+            self._bytes -= frame.size
             if frame.answer is not None:
                 answers.append(framed(frame.answer))
         if answers and not self._transport.is_closing():

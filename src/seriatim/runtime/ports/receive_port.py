@@ -183,6 +183,7 @@ class ReceivePort:
             for partition, full in list(self._full.items()):
                 if now - full.tried_at >= _WAIT_S:
                     self._try_again(partition, full)
+            self._pending = self._awaited(self._pending)
             if not self._pending:
                 self._pending = [one for one in self._source.take(self._batch, _WAIT_S) if not self._is_held_up(one)]
             if self._pending:
@@ -241,6 +242,10 @@ class ReceivePort:
         self._size = min(2 * self._size, self._batch)
         return True
 
+    def _awaited(self, pending: list[Taken]) -> list[Taken]:
+        """What is still to be published, so that messages that are sent again don't gather while none can be committed."""
+        return [one for one in pending if not self._source.comes_again(one)]
+
     def _is_held_up(self, taken: Taken) -> bool:
         """Put a message behind those of its partition that there is no room for."""
         full = self._full.get(taken.partition)
@@ -265,7 +270,7 @@ class ReceivePort:
 
     def _try_again(self, partition: str, full: _Full) -> None:
         """Publish what there may be room for now. What there has been no room for for long goes back to a source that can have it."""
-        full.tried_at = time.monotonic()
+        full.tried_at, full.pending = time.monotonic(), self._awaited(full.pending)
         while full.probe is None and full.pending:
             if not self._publish_some(full.pending):
                 if full.tried_at - full.since > _HELD_S and self._source.give_back():
@@ -316,8 +321,7 @@ class ReceivePort:
                 count[2] += bool(message.context.get("id_reused")) and not outcome.is_left_out
                 count[3] += "refused" in message.context and not outcome.is_left_out
             for partition, count in counts.items():
-                known = (one.position for one in reversed(portion) if one.partition == partition)
-                position = next((one for one in known if one is not None), None)
+                position = self._source.position([one for one in portion if one.partition == partition])
                 self._fence(transaction, partition, position, count)
         for partition, count in counts.items():
             self._held[partition].kept_at = time.monotonic()

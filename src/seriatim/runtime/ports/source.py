@@ -119,6 +119,14 @@ class Source(ABC):
     def acknowledge(self, outcomes: Sequence[Outcome]) -> None:
         """Acknowledge messages that are committed."""
 
+    def position(self, taken: Sequence[Taken]) -> Any:
+        """Where a partition goes on behind these messages of it, as JSON; None: it doesn't go on, or the source keeps that."""
+        return taken[-1].position
+
+    def comes_again(self, taken: Taken) -> bool:
+        """Whether a message that was taken is to be left to its sender, which sends it again in any case."""
+        return False
+
     def hold(self, partition: str) -> None:  # noqa: B027 -- most need nothing
         """Take no more from a partition for a while, if it would send without a bound."""
 
