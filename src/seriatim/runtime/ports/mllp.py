@@ -387,9 +387,8 @@ class _Connection(asyncio.Protocol):
         for frame in reversed(self._under_way):
             frame.end()
         self._under_way.clear()
-        self._reader = FrameReader(
-            self._settings.largest
-        )  # a frame that isn't taken keeps its connection, but not what was incomplete
+        # A frame that isn't taken keeps its connection, but not what was incomplete.
+        self._reader = FrameReader(self._settings.largest)
         self._listener.in_memory -= self._counted
         self._listener.connections.discard(self)
         if self._unread is not None:
