@@ -11,6 +11,7 @@ from psycopg.types.json import Jsonb
 
 import seriatim as sq
 from seriatim.box.operators import purge
+from seriatim.box.tick import tick
 from seriatim.box.views.invariants import audit
 from seriatim.operations import dead_letters, doctor, invariants, links
 from seriatim.operations.grants import grant
@@ -177,6 +178,32 @@ def test_a_dead_letter_is_told_at_once(service):
     assert isinstance(service.reply(error.id), sq.Pending)
     work_off(service, "asked", answer)
     assert service.reply(error.id).body == b"to ?"
+
+
+@pytest.mark.parametrize("by", ["a worker", "SQL"])
+def test_a_request_may_be_set_aside_again_and_is_answered_in_the_end(service, by):
+    def fail(message, tx):
+        raise sq.Business("no such thing")
+
+    def failing():
+        if by == "a worker":
+            work_off(service, "asked", fail, fails=True)
+            return
+        with service.session() as tx:
+            row = tx.connection.execute(f"SELECT delivery FROM {service.schema}.receive('asked')").fetchone()
+            tx.connection.execute(f"SELECT {service.schema}.fail(%s, 1, 'business', 'no such thing')", row)
+        tick(service.access)
+
+    pending = service.request(question(), reply="answer")
+    for _ in range(2):
+        failing()
+        with pytest.raises(sq.RequestFailed):
+            service.reply(pending.id)
+        (letter,) = dead_letters.dead_letters(service)
+        dead_letters.requeue(service, letter.entry_id, actor="ann", reason="again")
+        assert isinstance(service.reply(pending.id), sq.Pending)
+    work_off(service, "asked", answer)
+    assert service.reply(pending.id).body == b"to ?"
 
 
 def test_what_is_no_reply_is_an_ordinary_message(service):
