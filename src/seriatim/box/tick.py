@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Access
+from seriatim.box.connection.chore import ChoreTaken
 from seriatim.box.connection.queue_heads import EVERYTHING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.dialogs.clock import fire, forget_closed, transmit
@@ -118,7 +119,7 @@ class _Failures:
         try:
             with translated(self._place):
                 yield
-        except (Unavailable, DeploymentError):
+        except (Unavailable, DeploymentError, ChoreTaken):
             raise
         except Exception as error:  # noqa: BLE001 -- whatever it is, the others are looked at
             where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"

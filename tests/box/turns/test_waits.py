@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.workers.chore import alone
+from seriatim.box.connection.chore import alone
 from seriatim.box.workers.reader_slots import Slots
 from seriatim.operations import invariants, queues, retention, subscriptions
 from seriatim.operations.grants import grant

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
 import seriatim as sq
-from seriatim.box.workers.chore import ChoreTaken, alone
+from seriatim.box.connection.chore import ChoreTaken, alone
+from seriatim.box.tick import tick
 from seriatim.operations.grants import grant
 from seriatim.runtime.workers import chores
 from tests.box.shop import define, rows
@@ -56,4 +60,28 @@ def test_who_finds_a_chore_taken_leaves_it(box, caplog):
     assert rows(box, "SELECT FROM {schema}.samples") == []
     beside._step()
     assert rows(box, "SELECT FROM {schema}.samples") != []
+    assert caplog.records == []
+
+
+def test_a_tick_that_loses_its_chore_midway_ends_and_tells_of_no_fault(box, caplog):
+    define(box)
+    ended = 0
+    for kept in itertools.count():
+        left = iter(range(kept))
+
+        @contextmanager
+        def connect(left=left):
+            if next(left, None) is None:
+                raise ChoreTaken  # another process has claimed it since the last transaction
+            with box.access.transaction() as transaction:
+                yield transaction.connection
+
+        try:
+            found = tick(replace(box.access, connect=connect))
+        except ChoreTaken:
+            ended += 1
+        else:
+            break
+    assert found.failed == ()
+    assert ended >= 5
     assert caplog.records == []

@@ -14,10 +14,10 @@ import psycopg
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.connection.chore import ChoreTaken, alone
 from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import judge
-from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.box.workers.heartbeat import Process, forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.chore import ChoreTaken, alone
 from seriatim.box.operators import purge
 from seriatim.box.operators.bulk_operations import work_for
 from seriatim.box.tick import tick
-from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.text.told_once import ToldOnce
 
