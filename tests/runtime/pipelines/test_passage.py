@@ -145,6 +145,17 @@ def test_its_columns_are_all_there(passage):
     }  # fmt: skip
 
 
+def test_it_goes_back_with_the_types_of_its_properties_and_its_order(passage):
+    ((entry,),) = passage.ways(
+        [Request(LATE | {"type": 5, "total": "12.50", "at": "1970-01-01T00:00:01Z"}, only="ordered")]
+    )
+    assert entry.row["type"] == "5"
+    assert passage.declared(entry) == {
+        "types": {"customer": "string", "version": "long", "total": "decimal(10,2)", "at": "timestamp"},
+        "order": {"policy": "standard", "group": "customer", "sequence": "version"},
+    }
+
+
 def test_what_isn_t_in_the_body_is_what_the_line_says(passage):
     fields = ASIDE | {"location": "till", "body": "c;1", "customer": "c", "version": "7"}
     assert ways(passage, fields, edited=("customer", "version")) == [("ordered", "c", 7, None)]
@@ -161,6 +172,8 @@ def test_what_isn_t_in_the_body_is_what_the_line_says(passage):
         ({"location": "gone"}, "the pipeline has no location 'gone' any more"),
         ({"location": "lines"}, "messages of its location are split, and this one wasn't"),
         ({"version": "x", "body": "{}"}, "version: 'x' is not a long"),
+        ({"type": "\ud800"}, "type: half a surrogate pair is no text"),
+        ({"type": ""}, "type: '' can't be the type of a message"),
     ],
 )
 def test_what_is_still_invalid_is_refused(passage, fields, why):

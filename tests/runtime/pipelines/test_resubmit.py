@@ -10,7 +10,10 @@ from click.testing import CliRunner
 from seriatim.cli.main import main
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
-from tests.runtime.pipelines.test_commands import command, delivered, put, told
+from seriatim.spark.control.commands import LOOK, RESUBMIT, Command
+from tests.cli.test_pipeline_commands import running
+from tests.delivered import table_of
+from tests.runtime.pipelines.test_commands import answers, by_id, command, delivered, put, told
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -37,6 +40,7 @@ def tax(messages):
         raise ValueError("a negative total")
     return messages.append_column("tax", pc.divide(messages["total"], 4.0))
 """
+REPEAT = "once the pipeline runs by its present file, put the message back again"
 WHY = ("--actor", "ada", "--reason", "a test")
 
 
@@ -113,6 +117,63 @@ def test_messages_go_back_once_edited_or_not(folder):
     assert sorted(one["details"]["arguments"]["message_id"] for one in logged) == [
         *(f"crm/a.json:{row}" for row in (3, 4, 5)), "crm/b.json:1",
     ]  # fmt: skip
+
+
+def of_totals(folder, kind):
+    """The pipeline without code, with totals of that type."""
+    text = "".join(line for line in FILE.splitlines(keepends=True) if not line.startswith("process:"))
+    text = text.replace("type: double", f"type: '{kind}'")
+    (folder / "pipeline.yaml").write_text(text.format(folder=folder))
+    return folder / "pipeline.yaml"
+
+
+def answered_by_run(file):
+    """What the command says of its messages once the run has answered: a slow machine takes longer than one call waits."""
+    for _ in range(12):
+        done = invoked("resubmit", file, "--all", "--yes", *WHY)
+        if "queued" not in done.output:
+            break
+    return done
+
+
+def totals(folder):
+    rows = table_of(folder / "out" / "ordered", "json").to_pylist()
+    return {(row["group"], row["version"]): row["total"] for row in rows}
+
+
+def test_a_run_refuses_what_goes_back_by_another_declaration_and_goes_on(folder):
+    lines = [{"customer": "c", "version": version, "total": total} for version, total in ((1, 5), (2, "12.50"), (4, 7))]
+    (folder / "in" / "a.json").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    with running(of_totals(folder, "long")) as ended:
+        file = of_totals(folder, "decimal(12,2)")
+        for _ in range(2):  # what was refused can be put back again
+            done = answered_by_run(file)
+            why = "property total is a decimal(12,2), and in the run a long: " + REPEAT
+            assert (done.exit_code, done.output.splitlines()) == (
+                1, [f"ordered, crm/a.json:2: refused, {why}", "1 refused"],
+            )  # fmt: skip
+        wrong = {"row": {"customer": "c", "version": 2, "total": "12.50"}, "sequence": 2}
+        told(
+            folder,
+            Command(RESUBMIT, "ordered", "c", "ada", "a test", wrong, id="row"),
+            command("skip_message", "c", "message", message=5),
+            command("suspend", "d", "after"),
+        )
+        told(folder, Command(LOOK, None, None, "ada", "a test", {"group": "\udcff"}, id="look"))
+        assert answered_by_run(file).exit_code == 1  # the run has obeyed those before
+    assert len(ended) == 1
+    answered = by_id(folder)
+    assert [answered[one].result for one in ("row", "message", "after")] == ["refused", "refused", "done"]
+    assert "refused" in {one.result for one in answers(folder) if one.id == "look"}
+    assert answered["row"].why == "total: '12.50' is no long"
+    # Down: the run that takes it may have another file, too.
+    for kind, became in (("long", "refused"), ("decimal(12,2)", "done")):
+        assert "1 queued" in invoked("resubmit", of_totals(folder, "decimal(12,2)"), "--all", "--yes", *WHY).output
+        run(load(of_totals(folder, kind)), once=True)
+        (answer,) = [one for one in by_id(folder).values() if one.verb == RESUBMIT and one.id != "row"]
+        assert answer.result == became
+    assert totals(folder) == {("c", 1): 5, ("c", 2): 12.5}
+    assert "1 put back before" in invoked("resubmit", file, "--all", "--yes", *WHY).output
 
 
 @pytest.mark.parametrize(

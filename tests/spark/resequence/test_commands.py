@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from seriatim.spark.control.commands import RESUBMIT, Command
+from seriatim.spark.control.commands import LOOK, RESUBMIT, Command
 from seriatim.spark.resequence.commands import REMEMBERED
 from seriatim.spark.state.packets import from_bytes
 from tests.spark.resequence.one_bucket import OneBucket, packet
@@ -93,9 +93,9 @@ def test_a_command_for_a_destination_that_is_gone_is_refused() -> None:
     assert (answer["result"], answer["why"]) == ("refused", "the pipeline has no destination 'gone'")
 
 
-def put_back(key: str, number: int) -> Command:
-    row = {"key": key, "number": number, "arrival": 0}
-    return command(RESUBMIT, key, arguments={"row": row, "sequence": number, "size": None, "time": None})
+def put_back(key: str, number: int, *, written: object = None, **more: Any) -> Command:
+    row = {"key": key, "number": number if written is None else written, "arrival": 0}
+    return command(RESUBMIT, key, arguments={"row": row, "sequence": number, "size": None, "time": None}, **more)
 
 
 def released(rows: Any) -> list[tuple[str, int, bool]]:
@@ -127,3 +127,29 @@ def test_what_follows_a_message_that_was_put_back_is_obeyed_behind_it(backwards:
     assert released(again) == []
     (report,) = map(json.loads, again["report"].dropna())
     assert {one["result"] for one in report["answers"]} == {"repeated"}
+
+
+def test_a_message_that_doesn_t_fit_the_run_is_refused_alone_and_goes_back_later() -> None:
+    operator = Operator()
+    operator.run([], [packet([("a", 1, 1)])])
+    commands = [put_back("a", 2), put_back("a", 3, written="12.50", id="wrong"), put_back("a", 4)]
+    answers = operator.run(commands, [])
+    assert [(one["result"], one.get("why", "")) for one in answers] == [
+        ("refused", "number: '12.50' is no long"), ("done", ""), ("done", ""),
+    ]  # fmt: skip
+    (done,) = operator.run([put_back("a", 3, id="wrong")], [])
+    assert (done["result"], done["after"]) == ("done", "released")
+
+
+@pytest.mark.parametrize("wrong", [5, ["m"], {"m": 1}, "\udcff"])
+def test_a_value_that_a_command_can_t_have_is_refused_and_the_next_command_is_obeyed(wrong: object) -> None:
+    operator = Operator()
+    operator.run([], [packet([("a", 2, 1)])])
+    commands = [
+        command("skip_message", "a", arguments={"message": wrong}),
+        Command(LOOK, "q", None, "ada", "a test", {"group": wrong}),
+        command("reset", "a"),
+        command("suspend", "a"),
+    ]
+    answers = operator.run(commands, [])
+    assert [one["result"] for one in answers] == ["refused"] * 3 + ["done"]

@@ -25,16 +25,18 @@ from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.kernel.values.reading import LAST_NUMBER, moment, of_size, sequence_number, ticket_position, whole_number
-from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter
+from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter_of
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.files.where import OF_PIPELINES
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.types.properties import PARTS
+from seriatim.spark.frames.property_types import arrow_type, declared_type
 from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
-from seriatim.spark.resequence.resubmitted import as_plain
+from seriatim.spark.resequence.resubmitted import as_plain, order_of
+from seriatim.spark.state.manifest import identity
 
 
 class PutBackRefusal(Exception):
@@ -66,7 +68,7 @@ class Entry:
     size: int | None
     time: int | None
     row: Mapping[str, Any]
-    #: What else it says of its number, as arguments of a command: see `rows_of`.
+    #: What else it says of its number, as arguments of a command: see `seriatim.spark.resequence.resubmitted`.
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -104,6 +106,12 @@ class Passage:
                 except PutBackRefusal as refusal:
                     ways[place].append(refusal)
         return ways
+
+    def declared(self, entry: Entry) -> dict[str, Any]:
+        """What of the declaration a message goes back by, as arguments of its command."""
+        queue = next(route.queue for route in self._pipeline.route if route.queue.name == entry.destination)
+        types = {name: declared_type(arrow_type(kind)) for name, kind in self._kinds.items() if name in entry.row}
+        return {"types": types, "order": order_of(queue, identity([queue], 1, "")["queues"][queue.name])}
 
     def _routed(
         self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], ways: list[list[Entry | PutBackRefusal]]
@@ -149,13 +157,13 @@ class Passage:
     def _message(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         text, encoded = fields.get("body"), fields.get("body_base64")
         body = base64.b64decode(encoded) if encoded is not None else None if text is None else text.encode()
-        message: dict[str, Any] = {name: fields.get(name) for name in ("message_id", "type", "location")}
+        message: dict[str, Any] = {name: fields.get(name) for name in ("message_id", "location")}
         message |= {name: fields.get(name) for name in ("parent_id", "part", "parts")}
         message |= {"received_at": None, "body": body, "ticket": fields.get("ticket")}
-        for name, kind in self._kinds.items():
+        for name, kind in {"type": "string", **self._kinds}.items():
             value = fields.get(name)
             try:
-                message[name] = None if value is None else converted(name, converter(kind), as_in_json(value))
+                message[name] = None if value is None else converted(name, converter_of(name, kind), as_in_json(value))
             except Unreadable as error:
                 raise PutBackRefusal(str(error)) from None
         return message

@@ -186,6 +186,7 @@ def resubmit(
                 "size": entry.size,
                 "time": entry.time,
                 **entry.numbers,
+                **passage.declared(entry),
                 "message_id": row.message.message_id,
                 "disposition": row.message.disposition,
                 **({"edited": list(row.edited)} if row.edited else {}),
@@ -262,7 +263,8 @@ def _answered(shown: PutBack, answer: CommandResult | None, again: bool) -> PutB
         return shown if again else replace(shown, result="queued")
     result = "repeated" if again else answer.result
     batch = None if answer.batch < 0 else answer.batch
-    return replace(shown, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
+    why = ": ".join(filter(None, (answer.why, answer.remedy)))
+    return replace(shown, result=result, became=answer.after or None, why=why or None, batch=batch)
 
 
 def _told(row: Row, result: str, *, destination: str | None, why: str | None = None) -> PutBack:

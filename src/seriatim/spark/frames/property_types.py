@@ -35,3 +35,12 @@ def arrow_type(kind: str) -> pa.DataType:
     if ddl.startswith("decimal"):
         return pa.decimal128(*map(int, ddl[len("decimal(") : -1].split(",")))
     return _PLAIN_TYPES[kind][1]
+
+
+def declared_type(kind: pa.DataType) -> str:
+    """A type in the words of a declaration, in whichever zone a timestamp is; of another type Arrow's words."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    return next((word for word, (_, own) in _PLAIN_TYPES.items() if own == kind), str(kind))

@@ -40,6 +40,8 @@ from seriatim.spark.state.held_bodies import Bodies, chunk_of, row_of
 REMEMBERED = 256
 #: How many groups a bucket's answer to a look names.
 MOST_SEEN = 10_000
+#: The errors of values in a command that aren't what they should be. They must not fail the batch: each start would run it again.
+UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, pa.ArrowException)
 _ID = "message_id"
 
 
@@ -82,6 +84,12 @@ def _begins(queue: Queue, command: Command) -> bool:
     """Whether a group begins with the command, if no message of it has come yet."""
     has_groups = not isinstance(queue.policy, Unordered)
     return has_groups and VERBS[Action(command.verb)].begins and key_problem(command.key) is Reason.NONE
+
+
+def unfit(command: Command, error: Exception) -> CommandResult:
+    """The answer to a command whose values aren't what they should be."""
+    remedy = "see what its options take, and give it again"
+    return CommandResult.to(command, "refused", why=f"a value of the command is wrong: {error}", remedy=remedy)
 
 
 class Obeying:
@@ -140,7 +148,10 @@ class Obeying:
 
     def _one(self, command: Command, row: int | None) -> CommandResult:
         if command.verb == LOOK:
-            return self._look(command)
+            try:
+                return self._look(command)
+            except UNFIT as error:
+                return unfit(command, error)
         if command.id in self._index.obeyed:
             return CommandResult.to(command, "repeated", why="a command with this id was obeyed before")
         if command.queue not in self._queues or command.verb not in IN_PIPELINES:
@@ -170,6 +181,8 @@ class Obeying:
             )
         except UsageError as wrong:
             return CommandResult.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
+        except UNFIT as error:
+            return unfit(command, error)
         both = timed.then(outcome)
         decided, events = both.decided, both.events
         if not command.dry_run:

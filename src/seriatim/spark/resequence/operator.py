@@ -22,7 +22,7 @@ from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.commands import REMEMBERED, commands_in, in_calls
 from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
-from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
+from seriatim.spark.resequence.resubmitted import answer_to, never_late, row_of
 from seriatim.spark.session.collector import freeze_loaded
 from seriatim.spark.stamp.counts import TicketsByCounts
 from seriatim.spark.state.buckets import bucket_ids
@@ -121,15 +121,17 @@ class Resequencer(StatefulProcessor):
         known = set(index.obeyed)
         for commands, again in earlier:
             for_us: list[Command] = []
+            rows: list[pa.Table] = []
             refused: list[CommandResult] = []
             for command in again:
-                refusal = refusal_of(command, plan, known)
-                if refusal is None:
-                    for_us.append(command)
-                    known.add(command.id)
-                else:
-                    refused.append(refusal)
-            bucket = self._bucket(index, [rows_of(for_us, plan, schema)] if for_us else [], plan)
+                row = row_of(command, plan, schema, obeyed=known, place=len(rows))
+                if isinstance(row, CommandResult):
+                    refused.append(row)
+                    continue
+                for_us.append(command)
+                rows.append(row)
+                known.add(command.id)
+            bucket = self._bucket(index, rows, plan)
             if commands:
                 bucket.obey(commands, now, at)
             packets += [to_bytes(table).to_pybytes() for table in bucket.take(now)]

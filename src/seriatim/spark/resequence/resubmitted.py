@@ -5,13 +5,15 @@ other messages. It is judged by its queue's rules as one that arrives now, but i
 once, behind all that has left, and flagged.
 
 The arguments of a command: ``row``, the user's columns by name; ``sequence``, ``size``, ``time``, ``through``, ``epoch``, whole numbers or
-null; ``void``, whether it leaves nothing; and for the operator log ``message_id``, ``disposition``, ``edited``.
+null; ``void``, whether it leaves nothing; ``position``, bytes; for the operator log ``message_id``, ``disposition``, ``edited``; and of the
+declaration by which it was written ``types``, of the properties in the row, and ``order``, see `order_of`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Container, Mapping, Sequence
+import json
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,31 +21,33 @@ from typing import Any
 
 import pyarrow as pa
 
+from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.groups.policy import BestEffort, Standard
 from seriatim.kernel.policies.copies import region_bit
 from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import Command, CommandResult
+from seriatim.spark.frames.property_types import declared_type
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Became, Plan
+from seriatim.spark.resequence.commands import UNFIT, unfit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: The arguments of a command that the operator log keeps.
 _KEPT = ("message_id", "disposition", "edited")
-#: The columns that the operator adds to those of the user, with their types.
-_OURS = {
-    names.KEY: pa.binary(),
-    names.SEQUENCE: pa.int64(),
-    names.PROBLEM: pa.int32(),
-    names.TIME: pa.int64(),
-    names.SIZE: pa.int64(),
-    names.TIE: pa.int64(),
-    names.THROUGH: pa.int64(),
-    names.EPOCH: pa.int64(),
-    names.VOID: pa.bool_(),
-    names.POSITION: pa.binary(),
+#: The operator's columns that are arguments of a command, with their types and names there.
+_TOLD = {
+    names.SEQUENCE: "sequence",
+    names.TIME: "time",
+    names.SIZE: "size",
+    names.THROUGH: "through",
+    names.EPOCH: "epoch",
+    names.VOID: "void",
+    names.POSITION: "position",
 }
+_OURS = dict.fromkeys(_TOLD, pa.int64()) | {names.VOID: pa.bool_(), names.POSITION: pa.binary()}
+_REPEAT = "once the pipeline runs by its present file, put the message back again"
 
 
 def as_plain(value: Any) -> Any:
@@ -74,48 +78,66 @@ def never_late(plan: Plan) -> Plan:
     return replace(plan, queues=tuple(of(queue) for queue in plan.queues))
 
 
-def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> CommandResult | None:
-    """The answer to a command that isn't obeyed; None: it is."""
+def order_of(queue: Queue, identity: Mapping[str, Any]) -> dict[str, Any]:
+    """By what a queue orders, for a command and the run that obeys it; `identity`: see `seriatim.spark.state.manifest`."""
+    return {**identity, "sequence": queue.numbered_by}
+
+
+def row_of(
+    command: Command, plan: Plan, schema: pa.Schema, *, obeyed: Container[str], place: int
+) -> pa.Table | CommandResult:
+    """The row of a command, or the answer to one that isn't obeyed; `place`: its place among the rows of a call."""
     if command.id in obeyed:
         return CommandResult.to(_shortened(command), "repeated", why="the message was put back before")
-    if command.queue not in {queue.name for queue in plan.queues}:
-        why = f"the pipeline has no destination {command.queue!r}"
-        return CommandResult.to(_shortened(command), "refused", why=why)
-    return None
+    queue = next((queue for queue in plan.queues if queue.name == command.queue), None)
+    try:
+        if queue is None:
+            raise ActionRefused(f"the pipeline has no destination {command.queue!r}")
+        _check_declared(command, queue, plan, schema)
+        return _row(command, place, plan, schema)
+    except UsageError as refused:
+        return CommandResult.to(_shortened(command), "refused", why=refused.what, remedy=refused.remedy or "")
+    except UNFIT as error:
+        return unfit(_shortened(command), error)
 
 
-def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
-    rows = [command.arguments["row"] for command in commands]
-    destinations = [command.queue for command in commands]
-    columns: dict[str, pa.Array] = {}
-    for field in schema:
-        if field.name == plan.destination:
-            columns[field.name] = pa.array(destinations, pa.string())
-        else:
-            columns[field.name] = pa.array([_typed(row.get(field.name), field.type) for row in rows], field.type)
-    own: dict[str, list[Any]] = {
-        names.KEY: [str(command.key).encode() for command in commands],
-        names.PROBLEM: [None] * len(commands),
-        # Messages of one number are in the order of the log.
-        names.TIE: list(range(len(commands))),
-    }
-    own |= {
-        ours: [command.arguments.get(name) for command in commands]
-        for ours, name in (
-            (names.SEQUENCE, "sequence"),
-            (names.TIME, "time"),
-            (names.SIZE, "size"),
-            (names.THROUGH, "through"),
-            (names.EPOCH, "epoch"),
-            (names.VOID, "void"),
+def _check_declared(command: Command, queue: Queue, plan: Plan, schema: pa.Schema) -> None:
+    """Compare the declaration by which a message goes back with that of the run, which would change values of another type, and misread
+    numbers of another order.
+    """
+    order = command.arguments.get("order")
+    if order is not None and order != order_of(queue, json.loads(plan.fingerprint)["queues"][queue.name]):
+        raise ActionRefused(
+            f"the run orders destination {queue.name!r} otherwise than the pipeline file", remedy=_REPEAT
         )
-    }
-    told = [command.arguments.get("position") for command in commands]
-    own[names.POSITION] = [None if one is None else base64.b64decode(one) for one in told]
+    for name, kind in command.arguments.get("types", {}).items():
+        if name not in schema.names:
+            raise ActionRefused(f"property {name} is a {kind}, and the run has none of that name", remedy=_REPEAT)
+        if (own := declared_type(schema.field(name).type)) != kind:
+            raise ActionRefused(f"property {name} is a {kind}, and in the run a {own}", remedy=_REPEAT)
+
+
+def _row(command: Command, place: int, plan: Plan, schema: pa.Schema) -> pa.Table:
+    row = command.arguments["row"]
+    told = {column: command.arguments.get(name) for column, name in _TOLD.items()}
     if plan.region is not None:
-        own[names.SIZE] = [region_bit(row.get(plan.region)) for row in rows]
-    columns |= {name: pa.array(own[name], kind) for name, kind in _OURS.items()}
+        told[names.SIZE] = region_bit(row.get(plan.region))
+    columns = {field.name: _column(field.name, row.get(field.name), field.type) for field in schema}
+    if plan.destination is not None:
+        columns[plan.destination] = pa.array([command.queue], pa.string())
+    columns |= {column: _column(_TOLD[column], value, _OURS[column]) for column, value in told.items()}
+    columns[names.KEY] = pa.array([str(command.key).encode()], pa.binary())
+    columns[names.PROBLEM] = pa.nulls(1, pa.int32())
+    # Messages of one number are in the order of the log.
+    columns[names.TIE] = pa.array([place], pa.int64())
     return pa.table(columns)
+
+
+def _column(name: str, value: Any, kind: pa.DataType) -> pa.Array:
+    try:
+        return pa.array([_typed(value, kind)], kind)
+    except UNFIT:
+        raise ActionRefused(f"{name}: {shown(value)} is no {declared_type(kind)}", remedy=_REPEAT) from None
 
 
 def answer_to(command: Command, became: Became) -> CommandResult:
