@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -34,3 +36,13 @@ def test_a_look_ends_though_a_signal_takes_longer_than_it(supervisor):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert next(signals) == 1
+
+
+def test_nothing_of_its_processes_stays_open(box):
+    box.define(sq.Queue("q", policy=sq.Unordered()))
+    for _ in range(2):
+        with pytest.raises(sq.SeriatimError):
+            Supervisor(box, ["q"], "nowhere:handle", processes=3).run()
+        gc.collect()
+        opened = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        assert [name for name in opened if "memfd:seriatim" in name] == []

@@ -213,6 +213,7 @@ class Supervisor:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            scoreboard.close()  # it stays readable
         worker = _WorkerProcess(number, process, scoreboard, page, time.monotonic(), failures, is_first, process_id)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for
@@ -302,7 +303,6 @@ class Supervisor:
         error = f"process {worker.process.pid} {_ending(worker.process.returncode)} while the handler was at work"
         what = Fault(FaultKind.POISON, "WorkerDied", error, f"{socket.gethostname()}:{os.getpid()}.{worker.number}")
         works = [work for work in _works(worker) if work.entry_id is not None]
-        worker.scoreboard.close()
         self._noting = [one for one in self._noting if one.is_alive()]
         if worker.process.returncode != 0:  # otherwise it has reported its end itself
             self._meanwhile(self._forget, worker.process_id)

@@ -217,7 +217,7 @@ class Scoreboard:
         return int(_NUMBER.unpack_from(self._memory, _PULSE_AT)[0])
 
     def close(self) -> None:
-        """Close it. Its content is gone with the last process that has it open."""
+        """Close its file, behind the start of the process that writes. Its content is gone with the last of both that reads it."""
         os.close(self.file)
 
     def _known(self, count: int) -> list[Slot]:
