@@ -134,10 +134,11 @@ def test_a_partition_that_is_added_to_a_port_is_read_from_its_beginning(cluster,
     added = f"{topic}/2"
     with shop.session() as tx:  # as though the topic had it only since
         tx.connection.execute(f"DELETE FROM {shop.schema}.ports WHERE partition = %s", [added])
-    source = KafkaSource(cluster.servers, topic, start="latest")
-    messages_of_it = source.starts()[added]
+    consumer = Consumer({"bootstrap.servers": cluster.servers, "group.id": "test"})
+    _, messages_of_it = consumer.get_watermark_offsets(TopicPartition(topic, 2), 30)
+    consumer.close()
     assert messages_of_it > 0
-    with running(sq.ReceivePort(shop, source)):
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic, start="latest"))):
         until(lambda: sum(one.is_held for one in ports(shop)) == 4 and came(shop) >= messages_of_it)
     got = taken(shop, "keyed")
     assert [one.context["source_partition"] for one in got] == [added] * messages_of_it

@@ -277,7 +277,7 @@ class MllpSource(Source):
         message = made(kind, body, context, message_id, content_type)
         numbers = None
         if number is not None:
-            numbers = self._numbers[sender] = self._numbers.pop(sender, None) or _Numbers()
+            numbers = self._numbers[sender] = self._numbers.pop(sender, _Numbers())
             while len(self._numbers) > _MOST_SENDERS:
                 del self._numbers[next(iter(self._numbers))]
         return Taken("", message, by if header.control_id else None, _Handle(header, frame, numbers))
@@ -387,7 +387,7 @@ class _Connection(asyncio.Protocol):
         for frame in reversed(self._under_way):
             frame.end()
         self._under_way.clear()
-        # A frame that isn't taken keeps its connection, but not what was incomplete.
+        # A frame that isn't taken keeps its connection in memory; an incomplete message goes.
         self._reader = FrameReader(self._settings.largest)
         self._listener.in_memory -= self._counted
         self._listener.connections.discard(self)
