@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -17,6 +19,7 @@ from seriatim.operations.groups import Action, GroupFilter, GroupState
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from seriatim.runtime.workers.chores import Chores
+from tests.blocked import wait_until_blocked
 from tests.box.console import BY, TRANSIENT, define, failing, publish, received, rows
 from tests.box.operators.test_put_back import counting
 
@@ -251,6 +254,66 @@ def test_a_cancelled_operation_does_nothing_more(box, monkeypatch):
     assert [one.group for one in operations.bulk_groups(box, found.bulk_id, result="left")] == ["c", "d", "e"]
     (entry,) = [one for one in operator_log(box) if one.action == "bulk cancel"]
     assert (entry.queue, entry.actor, entry.details["left"]) == ("shop", "bob", 3)
+
+
+def test_an_operation_that_is_cancelled_while_its_portion_fails_stays_cancelled(box):
+    define(box)
+    faulted(box, "a", "b", "c")
+    found = begun(box, "retry")
+    with box.session() as tx:
+        tx.connection.execute(f"""CREATE FUNCTION {box.schema}.fails() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN PERFORM pg_advisory_xact_lock(4711); RAISE EXCEPTION 'no'; END $$""")
+        tx.connection.execute(
+            f"CREATE TRIGGER fails BEFORE UPDATE ON {box.schema}.known_groups EXECUTE FUNCTION {box.schema}.fails()"
+        )
+    logger, cancelled = logging.getLogger("seriatim.bulk"), []
+
+    def is_cancelled(record):
+        """The portion is rolled back, and its groups aren't noted yet as ones to act on one by one."""
+        cancelled.append(cancelling.result(60).state)
+        return True
+
+    logger.addFilter(is_cancelled)
+    try:
+        with ThreadPoolExecutor(2) as pool, psycopg.connect(box.dsn) as holding:
+            holding.execute("SELECT pg_advisory_xact_lock(4711)")
+            working = pool.submit(operations.work, box)
+            at_work = wait_until_blocked(box.dsn, holding)
+            cancelling = pool.submit(operations.cancel, box, found.bulk_id, **BY)
+            wait_until_blocked(box.dsn, at_work)
+            holding.rollback()
+            portion = working.result(60)
+    finally:
+        logger.removeFilter(is_cancelled)
+    assert cancelled == ["cancelled"]
+    assert (portion.done, portion.refused, portion.changed) == (0, 0, 0)
+    with box.session() as tx:
+        tx.connection.execute(f"DROP TRIGGER fails ON {box.schema}.known_groups")
+    assert operations.work(box) is None
+    assert states(box) == {"faulted": 3}
+    assert operations.bulk_operations(box, is_open=True) == []
+
+
+def test_a_failed_portion_is_noted_after_the_transaction_that_has_claimed_the_operation_since(box):
+    """In the other order, groups and then the operation, the two would wait for each other."""
+    define(box)
+    faulted(box, "a", "b")
+    found = begun(box, "retry")
+    given = {"of_bulk": found.bulk_id, "of_groups": ["a", "b"], "its_whys": [None] * 2, "of_operations": [None] * 2}
+
+    def failed(of_queue):
+        with box.access.transaction() as transaction:
+            transaction.do("settle_bulk", **given, of_queue=of_queue, its_results=[None] * 2)
+
+    with ThreadPoolExecutor(1) as pool:
+        with box.access.transaction() as mine:
+            claimed = mine.one("claim_bulk", of_bulk=found.bulk_id, at_most=10, at_most_alone=1)
+            noting = pool.submit(failed, claimed.of_queue)
+            wait_until_blocked(box.dsn, mine.connection)
+            mine.do("settle_bulk", **given, of_queue=claimed.of_queue, its_results=["refused"] * 2)
+        noting.result(60)
+    over = operations.bulk_operation(box, found.bulk_id)
+    assert (over.state, over.refused) == ("ended", 2)
 
 
 def test_others_pass_by_an_operation_that_somebody_has_in_hand(box):

@@ -1,5 +1,6 @@
--- Note the results of groups of an operation that the caller has claimed; a group without one is acted on by itself.
--- When none is left, the operation ends. Each group gets its result once.
+-- Note the results of groups of an operation; a group without one is acted on by itself. When none is left, the
+-- operation ends. Each group gets its result once. Nothing is noted of an operation that has ended: a portion that
+-- failed is noted in a transaction that hasn't claimed it.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settle_bulk(
     of_bulk bigint, of_queue integer, of_groups text[], its_results text[], its_whys text[], of_operations bigint[]
@@ -9,6 +10,10 @@ BEGIN
     PERFORM {schema}.permit('operate', of_queue || coalesce(
         (SELECT known.queue_ids FROM {schema}.bulk_operations AS known WHERE known.bulk_id = of_bulk), ARRAY[-1]
     ));
+    PERFORM FROM {schema}.bulk_operations AS one WHERE one.bulk_id = of_bulk AND one.ended_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
     WITH settled AS (
         UPDATE {schema}.bulk_groups AS one
         SET result = told.result, why = told.why, operation_id = told.operation_id, alone = one.alone
