@@ -668,6 +668,28 @@ def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated, policy)
 
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_dead_letter_at_a_gate_goes_to_the_end_after_its_group_was_forgotten(gated, policy, expires):
+    gated.define(replace(WORK, policy=policy, group=replace(WORK.group, expire_after=0.001)))
+    publish(gated, 2)
+    work(gated, "a", "b")
+    work(gated, "", queue="out")
+    with gated.session() as tx:
+        tx.receive("out").dead_letter("no")
+    assert received(gated) == []
+    if expires:
+        assert retention.purge(gated, forget_expired=True).groups == 1
+    else:
+        groups.forget(gated, "work", "a", **BY)
+    publish(gated, 2)
+    work(gated, "d", "e")
+    assert received(gated) == [("d", 1, False), ("e", 2, False)]
+    (dead,) = dead_letters.dead_letters(gated, "out")
+    assert dead_letters.requeue(gated, dead.entry_id, **BY).place == "end"
+    assert received(gated) == [("b", 3, True)]
+
+
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_a_dead_letter_in_hand_closes_its_place(gated, policy):
     gated.define(replace(WORK, policy=policy, errors="suspend", retry=replace(WORK.retry, attempts=5)))
     publish(gated, 3)

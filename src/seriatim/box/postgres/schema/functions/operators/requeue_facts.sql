@@ -1,6 +1,7 @@
 -- Return the facts that decide where messages of one group go that were set aside: their numbers, and how many of
 -- those released after each still exist and weren't delivered; in the order in which they go. A group that was
--- forgotten since, alone or with others of its queue, has given its ordinals anew; a missing group counts as new.
+-- forgotten since, alone or with others of its queue, has given its ordinals anew; a missing group counts as new. A
+-- gate's group is forgotten with that of the origin queue, and written down there.
 -- Messages that aren't set aside any more are left out. Their rows are locked, under the lock of their group.
 -- `reason` and `aside_at`: why and when each was set aside, for the record of its requeue.
 -- is: definer
@@ -35,7 +36,10 @@ BEGIN
         ) END AS undelivered,
         EXISTS (
             SELECT FROM {schema}.operator_log AS log
-            WHERE log.queue = place.queue AND (log.group_key = one.group_key OR log.group_key IS NULL)
+            WHERE log.queue IN (place.queue, (
+                SELECT way.origin FROM {schema}.ways AS way
+                WHERE way.queue_id = place.queue_id AND way.gate_id = place.queue_id
+            )) AND (log.group_key = one.group_key OR log.group_key IS NULL)
                 AND log.action = 'forget' AND log.at >= one.aside_at
         ) AS forgotten,
         known.group_key IS NOT NULL AS is_known,
