@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.operators import purge
 from seriatim.cli.main import main
+from seriatim.operations import dead_letters, invariants
 from seriatim.operations import groups as operations
-from seriatim.operations import invariants
 from seriatim.operations.groups import forget
 
 BY = {"actor": "me", "reason": "so"}
@@ -192,6 +193,32 @@ def test_in_steps_and_when_the_time_is_over(queue, monkeypatch):
     )
     assert (done.groups, groups(queue)) == (8, [])
     assert [step for step in dict.fromkeys(steps) if step] == [3, 6, 8]
+
+
+def test_groups_that_were_forgotten_before_a_clean_up_failed_are_in_the_operator_log(queue, monkeypatch):
+    monkeypatch.setattr(purge, "_GROUPS", 1)
+    publish(queue, "a", 1, 2)
+    publish(queue, "b", 1)
+    with queue.session() as tx:
+        tx.receive("orders", group="a", limit=2).dead_letter("no", done=1)
+    assert drain(queue) == [("b", 1, 1)]
+    with psycopg.connect(queue.dsn) as defining:
+
+        def hold_definitions(done):
+            if done.groups == 1:
+                defining.execute(f"SELECT pg_advisory_xact_lock({queue.schema}.lock_of('definitions'))")
+
+        with pytest.raises(sq.Unavailable, match="the definitions"):
+            purge.run(queue._access, forget_expired=True, now=later(days=91), progress=hold_definitions)
+    assert groups(queue) == [("b", 0)]
+    publish(queue, "a", 1, 2)
+    assert drain(queue) == [("a", 1, 1), ("a", 2, 2)]
+    (dead,) = dead_letters.dead_letters(queue, "orders")
+    assert dead_letters.requeue(queue, dead.entry_id, **BY).place == "end"
+    assert drain(queue) == [("a", 2, 3)]
+    assert clean_up(queue, days=91).groups == 2
+    said = rows(queue, "SELECT group_key, details FROM {}.operator_log WHERE action = 'forget'")
+    assert said == [(None, {"groups": 1})] * 3
 
 
 def test_the_commands(queue):

@@ -223,18 +223,15 @@ class _CleanUp:
 
     def _groups(self, expired: Sequence[tuple[BoxQueue, datetime]]) -> None:
         for queue, before in expired:
+            name, by = queue.declared.name, Operator("clean-up", f"idle since {before.isoformat(' ', 'seconds')}")
             after: str | None = ""
-            forgotten = 0
             while after is not None and self._goes_on():
                 named = {"of_queue": queue.queue_id, "before": before, "after_key": after, "how_many": _GROUPS}
                 with self._transaction() as transaction:
                     groups, after = transaction.one("forget_expired", **named)
+                    if groups:  # with them, as `requeue_facts` goes by it
+                        log(transaction, by, "forget", queue=name, group=None, details={"groups": groups})
                 self._count(groups=groups)
-                forgotten += groups
-            if forgotten:
-                by = Operator("clean-up", f"idle since {before.isoformat(' ', 'seconds')}")
-                with self._transaction() as transaction:
-                    log(transaction, by, "forget", queue=queue.declared.name, group=None, details={"groups": forgotten})
 
     def _rest(self) -> None:
         if self._goes_on():
