@@ -50,7 +50,7 @@ def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | 
 
 def observed(decided: DataFrame, of: Controlled) -> DataFrame:
     """Return the operator's output; Spark collects the due times in it as metrics."""
-    return decided.observe(_METRICS + of.id, *metrics(of.buckets)) if of.ticks else decided
+    return decided.observe(_METRICS + of.id, *metrics(of.buckets))
 
 
 def control_offset(progress: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -50,7 +50,7 @@ TICK = "tick"
 class Controlled:
     id: str
     buckets: int
-    #: Whether it is woken when something is due.
+    #: Whether it is woken at each start, and when it tells that something is due.
     ticks: bool = True
     #: The folder of a pipeline's control log; None: there is none.
     log: Path | None = None

@@ -92,9 +92,14 @@ class Plan:
     numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def has_clocks(self) -> bool:
+        """Whether something can be due, so that a start wakes the operator: its state may be of other time-outs."""
+        return any(has_clock(queue.policy) for queue in self.queues)
+
+    @property
     def ticks(self) -> bool:
-        """Whether the operator is woken when something is due: a clock of the processing time can run."""
-        return self.clock == "processing" and any(has_clock(queue.policy) for queue in self.queues)
+        """Whether the operator is also woken when something is due; by the event clock it sets timers of Spark's."""
+        return self.clock == "processing" and self.has_clocks
 
     @property
     def carried(self) -> list[str]:

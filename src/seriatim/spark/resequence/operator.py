@@ -99,6 +99,8 @@ class Resequencer(StatefulProcessor):
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
         if packets or before or obeyed or FINISH in kinds or bucket.due() <= now or index.departed:
             decided += self._call(index, bucket, now, finish=FINISH in kinds)
+        elif self._set_timer(index, bucket):  # a move has left none, or time-outs are others now
+            self._index.update((index.to_bytes(),))
         for call in reversed(before):
             bucket.carry_on(call)
         yield from self._told(key, bucket, decided)
@@ -194,8 +196,7 @@ class Resequencer(StatefulProcessor):
     def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[bytes]:
         for table in bucket.take(now, finish=finish):
             yield to_bytes(table).to_pybytes()
-        if self._plan.clock == "event":
-            self._set_timer(index, bucket.due())
+        self._set_timer(index, bucket)
         self._index.update((index.to_bytes(),))
 
     def _told(self, key: Any, bucket: Bucket, packets: Iterable[bytes]) -> Iterator[pd.DataFrame]:
@@ -227,17 +228,21 @@ class Resequencer(StatefulProcessor):
         watermark = int(times.getCurrentWatermarkInMs()) * 1000
         return watermark if watermark > 0 else NEVER
 
-    def _set_timer(self, index: Index, due: int) -> None:
-        """Set the one timer of a bucket by the event clock, at the next due time."""
+    def _set_timer(self, index: Index, bucket: Bucket) -> bool:
+        """By the event clock, set the one timer of a bucket at the next due time; return whether that has changed the index."""
+        if self._plan.clock != "event":
+            return False
+        due = bucket.due()
         # Rounded up, so that everything due is due when the timer fires.
         wanted = -(-due // 1000) if due < FOREVER else None
         if wanted == index.timer:
-            return
+            return False
         if index.timer is not None:
             self._handle.deleteTimer(index.timer)
         if wanted is not None:
             self._handle.registerTimer(wanted)
         index.timer = wanted
+        return True
 
 
 def index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:

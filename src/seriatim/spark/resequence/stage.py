@@ -361,7 +361,7 @@ def _streaming(
     session, buckets, live = packets.sparkSession, plan.buckets, plan.clock == "processing"
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
     # By the event clock and without clocks, too: the sources of a query can't change between starts.
-    source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
+    source, rows = controlled(session, buckets, ticks=plan.has_clocks, log=control)
     rows = rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key)
     if plan.tickets is not None:  # a query always has the same operators
         rows = resting(rows)
@@ -381,7 +381,7 @@ def _streaming(
         timeMode="None" if live else "EventTime",
         initialState=initial,
     )
-    decided = observed(decided, source)
+    decided = observed(decided, source) if plan.ticks else decided
     return decided.select("packet", "report") if plan.reports else decided.mapInArrow(unpack, shown)
 
 
