@@ -456,6 +456,13 @@ def test_the_sweep_over_tickets_goes_on_where_it_was_left(box, monkeypatch):
     whole(box)
 
 
+def test_a_short_clean_up_does_all_else_before_a_sweep_that_takes_long(box, monkeypatch):
+    monkeypatch.setattr(purge._CleanUp, "_tickets", lambda clean_up, _: setattr(clean_up, "_deadline", 0.0))
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"INSERT INTO {box.schema}.waiters (queue_id, channel) VALUES (1, 'seriatim_999999999')")
+    assert retention.purge(box, seconds=3600).waiters == 1
+
+
 def test_who_waited_and_is_gone_is_forgotten(box):
     with psycopg.connect(box.dsn) as connection:
         here = connection.info.backend_pid

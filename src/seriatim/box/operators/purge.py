@@ -7,11 +7,13 @@ box's size.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from psycopg import errors
@@ -167,7 +169,7 @@ class _CleanUp:
     def run(
         self, queue: str | None, older_than: timedelta | None, forget_expired: bool, now: datetime | None
     ) -> Purged:
-        """Do all steps, in the order in which each frees rows for the next."""
+        """Do all steps, in the order in which each frees rows for the next; those that read what stays come last."""
         with self._access.transaction() as transaction:
             keeping = transaction.one("keeping")
             moment = now or keeping.moment
@@ -187,15 +189,21 @@ class _CleanUp:
         self._delete("purge_message_ids", since=_LONG_AGO, before=ids_before)
         self._delete("purge_region_numbers", before=ids_before)
         self._delete("purge_unique_keys", before=moment - _KEY_AGE)
-        self._tickets(keeping.swept_through)
         self._delete("purge_dispensed")
-        # Runs of place numbers that nobody counts on from any more.
-        self._delete("purge_places", queue_id=0, group_key="", first=0)
         self._groups(expired)
-        self._delete("purge_faults", after=0, before=moment - keeping.faults_for)
         self._delete("purge_events", after=0, before=events_before)
         self._delete("purge_bulk_operations", to_the_last=True, before=events_before)
         self._rest()
+        # These read what stays, too, which may take all of a short run: none comes first each time.
+        sweeps = [
+            partial(self._tickets, keeping.swept_through),
+            # Runs of place numbers that nobody counts on from any more.
+            partial(self._delete, "purge_places", queue_id=0, group_key="", first=0),
+            partial(self._delete, "purge_faults", after=0, before=moment - keeping.faults_for),
+        ]
+        first = 0 if self._deadline is None else random.randrange(len(sweeps))  # noqa: S311
+        for sweep in sweeps[first:] + sweeps[:first]:
+            sweep()
         return self._purged
 
     def _delete(self, statement: str, *, to_the_last: bool = False, **given: Any) -> None:
