@@ -340,7 +340,7 @@ class Receiver:
         locked = self._turns.lock_ahead(queue, groups + 1) if groups else own._replace(keys=[])
         if not locked.keys:
             return False
-        others = [key for key in locked.keys if key not in own.keys][:groups]
+        others = [key for key in locked.keys if key not in own.keys]
         self._turns.judge_all(queue, locked._replace(keys=own.keys + others))
         self._transaction.commit()
         return True

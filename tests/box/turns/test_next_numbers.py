@@ -95,6 +95,7 @@ def rows(draw, queue):
         request_places=None,
         request_ids=None,
         actions=None,
+        look_ids=draw(st.sampled_from([None, [7], [8, 9]])),
         unrouted=not draw(mostly),
         void_places=[0] * len(voids) or None,
         void_numbers=voids or None,

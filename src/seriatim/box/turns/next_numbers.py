@@ -66,6 +66,7 @@ def judged_at_once(
         "decided": [numbers(counts)],
         "due_ats": [None],
         "ready_ranks": [None],
+        "obeyed_ids": row.look_ids or [],
     }
     ordinals: list[int | None] = list(range(after.ordinal - len(sequences) + 1, after.ordinal + 1))
     entry_ids = [row.entry_ids[at] for at in order]
@@ -79,12 +80,12 @@ def judged_at_once(
     )
 
 
-#: The parameters for messages that wait, are set aside, or were requested.
+#: The parameters for messages that wait, or are set aside.
 _NOTHING_ELSE: dict[str, Any] = {
     name: []
     for name in (
         "kept_ids", "kept_statuses", "kept_arrivals", "kept_ordinals", "kept_late", "kept_waits",
-        "aside_ids", "aside_dispositions", "aside_reasons", "aside_ordinals", "aside_counted", "obeyed_ids",
+        "aside_ids", "aside_dispositions", "aside_reasons", "aside_ordinals", "aside_counted",
     )
 } | PLAIN  # fmt: skip
 

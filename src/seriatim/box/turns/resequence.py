@@ -480,7 +480,7 @@ class Turn:
                 + [REASONS[Reason.ABORTED]] * len(dead),
                 "aside_ordinals": [None] * len(aside) + dead.ordinal.tolist(),
                 "aside_counted": _counted(aside, after.groups.ordinal) + [None] * len(dead),
-                "obeyed_ids": [one.request_id for one in self._requests],
+                "obeyed_ids": [*(one.request_id for one in self._requests), *self._read.looks],
             }
             | ({} if now is None else now.of("aside", np.concatenate([aside_rows, dead.row])))
         )

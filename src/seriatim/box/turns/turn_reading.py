@@ -139,7 +139,7 @@ def turn_of(
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
     policy = queue.declared.policy_of(locked.keys[0])
-    rows = TurnRows(locked.keys, known_groups(row), entries, requests, queue.incarnation)
+    rows = TurnRows(locked.keys, known_groups(row), entries, requests, queue.incarnation, row.look_ids or ())
     if queue.origin_id is not None and isinstance(policy, Standard):
         if not portion["most_arrived"]:
             rows = rows._replace(entries=entries.take(entries.status != ARRIVED))

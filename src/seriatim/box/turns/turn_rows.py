@@ -108,7 +108,7 @@ class TurnRows(NamedTuple):
     """The rows that were read of the groups of a turn. `keys`: the groups. `known`: the stored states of known groups, in any order;
     `incarnation`: that of the others. `entries`: of each group the first arrived and the first held messages; of the queued messages at
     least the first ``at_most + 1`` of each group, and whole sets. `requests`: operators' requests for these groups while they were locked,
-    in order.
+    in order. `looks`: the ids of requests to look at them, which were read before all else.
     """
 
     keys: Sequence[str]
@@ -116,6 +116,7 @@ class TurnRows(NamedTuple):
     entries: Entries
     requests: Sequence[Request]
     incarnation: int
+    looks: Sequence[int]
 
 
 def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:

@@ -1,5 +1,4 @@
--- Purpose: `known` and `asked`: the state of the groups {1} of the queue {0}, and operators' requests for them
--- meanwhile.
+-- Purpose: `known`: the state of the groups {1} of the queue {0}.
 CROSS JOIN LATERAL (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
@@ -8,7 +7,3 @@ CROSS JOIN LATERAL (
         array_agg(lives) AS lives
     FROM {schema}.turn_groups({0}, {1})
 ) AS known
-CROSS JOIN LATERAL (
-    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
-    FROM {schema}.turn_requests({0}, {1})
-) AS asked

@@ -6,9 +6,10 @@
 LEFT JOIN LATERAL (
     SELECT entries.*, known.*, asked.*
     -- Without a locked group nothing else is called.
-    FROM (SELECT WHERE cardinality(locked.group_keys) > 0 OFFSET 0) AS wanted
+    FROM (SELECT locked.group_keys WHERE cardinality(locked.group_keys) > 0 OFFSET 0) AS wanted
+    CROSS JOIN LATERAL {requests_of_turn(%(queue_id)s, wanted.group_keys)}
     CROSS JOIN LATERAL {schema}.turn_entries(
-        %(queue_id)s, locked.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
+        asked.queue_id, wanted.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
     ) AS entries
-    {groups_of_turn(%(queue_id)s, locked.group_keys)}
+    {groups_of_turn(asked.queue_id, wanted.group_keys)}
 ) AS turn ON TRUE

@@ -27,13 +27,10 @@ BEGIN
     SELECT array_agg(group_key) INTO taken FROM unnest(candidates) AS wanted (group_key)
     WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));
     -- Leased messages belong to their workers.
-    taken := ARRAY(
+    RETURN ARRAY(
         SELECT mine.group_key FROM unnest(taken) AS mine (group_key) WHERE NOT EXISTS (
             SELECT FROM {schema}.leases AS one WHERE one.queue_id = of_queue AND one.group_key = mine.group_key
         )
     );
-    -- The request was committed before this lock; the turn reads after it.
-    DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = ANY (taken) AND action = 'look';
-    RETURN coalesce(taken, ARRAY[]::text[]);
 END
 $function$;

@@ -1,7 +1,8 @@
 -- Store the decisions of a turn. The first arrays have an item for each of its groups, but `states` has the 11
 -- numbers of each in turn; then come the entries that stay (held, or released and not handed out), those that are set
--- aside, and the requests that it has obeyed. `remembered` is in base64. `lives`, and the numbers
--- and meanings of entries, are NULL where numbers are plain. The caller has locked all groups.
+-- aside, and the requests that it has obeyed: the looks among them were there before it read. `remembered` is in
+-- base64. `lives`, and the numbers and meanings of entries, are NULL where numbers are plain. The caller has locked all
+-- groups.
 --
 -- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=`
 -- the planner may read an index from end to end for its order, and does if a vacuum has found the table empty; and

@@ -8,8 +8,6 @@ BEGIN
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group)
         AND {schema}.has_work(of_queue, of_group, now_us) THEN
-        -- The request was committed before this lock; the turn reads after it.
-        DELETE FROM {schema}.requests WHERE queue_id = of_queue AND group_key = of_group AND action = 'look';
         RETURN TRUE;
     END IF;
     RAISE EXCEPTION 'nothing to do' USING ERRCODE = 'SQ001';
