@@ -101,6 +101,18 @@ def test_an_edited_message_is_received_as_it_was_edited(box, sql):
     assert [(row.message_id, bytes(row.body)) for row in received(sql)] == [("a-0", b"mended")]
 
 
+def test_a_postponed_message_is_received_as_it_was_edited(box, sql):
+    defined(box)
+    box.publish([order("a", n) for n in range(2)])
+    with box.session() as tx:
+        tx.receive("orders").postpone("1h")
+    groups.retry(box, "orders", "a", body=b"mended", actor="me", reason="a test")
+    assert [(row.message_id, bytes(row.body), row.attempt) for row in received(sql)] == [
+        ("a-0", b"mended", 1),
+        ("a-1", b"", 1),
+    ]
+
+
 def test_a_rollback_gives_all_back_and_a_failure_is_counted(box, sql):
     defined(box, retry=sq.Retry(attempts=2, delay="0s"), errors="continue")
     box.publish([order("a", n) for n in range(3)])

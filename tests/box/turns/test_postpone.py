@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from datetime import timedelta
 
@@ -10,7 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.kernel.groups.verbs import Action
-from seriatim.operations import dead_letters, groups, invariants, messages, trace
+from seriatim.operations import dead_letters, edits, groups, invariants, messages, trace
 from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.given_up import given_up
@@ -273,3 +274,65 @@ def test_a_role_postpones_and_dead_letters_what_it_has_in_hand_and_nothing_else(
             (None,)
         ]  # it is in another one's hands
         assert roles.in_sql(box, "receiver", call, [shop, None, mine, "1h"]) == [(None,)]  # and its group has an order
+
+
+def mended(box, policy, body=b"mended"):
+    """Retry the postponed message 1 with another body."""
+    if policy.name == "unordered":
+        (first, *_) = messages.messages(box, queue="shop")
+        messages.retry(box, first.message_id, queue="shop", body=body, **BY)
+    else:
+        groups.retry(box, "shop", "c1", body=body, **BY)
+
+
+@pytest.mark.parametrize(
+    ("policy", "more"),
+    [one for one in POLICIES if one[0].name != "unit_of_work"],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_postponed_message_is_handed_out_as_it_was_edited(box, policy, more):
+    define(box, policy=policy, **more)
+    publish(box, 1)
+    with box.session() as tx:
+        tx.receive("shop").postpone("1h")
+    mended(box, policy)
+    assert [one.message.body for one in box.peek("shop")] == [b"mended"]
+    for limit in (1, 10):  # a single arrival goes another way
+        with given_up(box.session()) as tx:
+            assert [(one.body, one.attempt) for one in tx.receive("shop", limit=limit)] == [(b"mended", 1)]
+    with box.session() as tx:
+        tx.receive("shop").postpone("1h")
+    pass_time(box)
+    with box.session() as tx:
+        assert [one.body for one in tx.receive("shop")] == [b"mended"]
+
+
+def test_the_messages_of_a_postponed_set_are_handed_out_as_they_were_edited(box):
+    define(box, policy=sq.UnitOfWork(size=3))
+    publish(box, 1, 2, 3)
+    with box.session() as tx:
+        tx.receive("shop").postpone("1h")
+    lines = [json.loads(edits.line_of(one)) for one in edits.export(box, queue="shop")]
+    lines[1] |= {"body": "mended"}
+    lines[2]["context"] |= {"correlation_id": "mended"}
+    planned = edits.plan(box, edits.read([json.dumps(one).encode() for one in lines]))
+    assert [one.changed for one in edits.retry(box, planned, **BY)] == [(), ("body",), ("context.correlation_id",)]
+    with box.session() as tx:
+        assert [(one.body, one.context.get("correlation_id")) for one in tx.receive("shop")] == [
+            (b"", None), (b"mended", None), (b"", "mended"),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("policy", "more"), [POLICIES[0], POLICIES[-1]], ids=lambda value: getattr(value, "name", ""))
+def test_a_dead_letter_comes_back_as_it_was_edited(box, policy, more):
+    define(box, policy=policy, **more)
+    publish(box, 1)
+    with box.session() as tx:
+        tx.receive("shop").postpone("1h")
+    mended(box, policy)
+    (one,) = messages.messages(box, queue="shop")
+    messages.take_out(box, [one.message_id], queue="shop", **BY)
+    (letter,) = dead_letters.dead_letters(box, "shop")
+    dead_letters.requeue(box, letter.entry_id, **BY)
+    with box.session() as tx:
+        assert [(one.body, one.attempt) for one in tx.receive("shop")] == [(b"mended", 1)]

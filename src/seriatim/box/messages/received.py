@@ -117,16 +117,11 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put edits of failed messages into rows that are handed out; of messages handed out for the first time nothing is read."""
-    tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
-    if not tried:
+    """Put edits into rows that are handed out; if no message was edited, nothing is read."""
+    marked = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.edited]
+    if not marked:
         return rows
-    edited = {
-        edited_row.entry_id: edited_row
-        for edited_row in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)
-    }
-    if not edited:
-        return rows
+    edited = {row.entry_id: row for row in transaction.rows("edited", of_queue=queue.queue_id, of_entries=marked)}
     return [
         _edited(row, edited[entry_id]) if entry_id in edited else row
         for entry_id, row in zip(entry_ids, rows, strict=True)

@@ -13,4 +13,5 @@ entry.attempt,
 entry.priority::smallint,
 entry.subscription_ids,
 stored.parts::integer,
-entry.meaning
+entry.meaning,
+entry.edited

@@ -20,6 +20,7 @@ SELECT
     entry.subscription_ids,
     stored.parts,
     entry.meaning,
+    entry.edited,
     entry.entry_id
 FROM {schema}.entries AS entry
 CROSS JOIN LATERAL (

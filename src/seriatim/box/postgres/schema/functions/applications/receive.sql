@@ -113,11 +113,10 @@ BEGIN
     SELECT
         NULL::text, receive.channel, receive.delivery, receive.token, receive.until, coalesce(receive.group_key, entry.group_key),
         handed.at::integer, stored.message_id, stored.type, stored.content_type,
-        -- Only what failed before was edited.
-        coalesce(CASE WHEN entry.attempt > 0 THEN (
+        coalesce(CASE WHEN entry.edited THEN (
             SELECT edit.body FROM {schema}.edited(place.queue_id, ARRAY[entry.entry_id]) AS edit
         ) END, stored.body),
-        coalesce(CASE WHEN entry.attempt > 0 THEN (
+        coalesce(CASE WHEN entry.edited THEN (
             SELECT edit.context::jsonb FROM {schema}.edited(place.queue_id, ARRAY[entry.entry_id]) AS edit
         ) END, stored.context), entry.sequence, handed.ordinal, handed.late, entry.attempt + 1,
         entry.priority::integer, stored.received_at, run.location, stored.parts::integer

@@ -24,14 +24,15 @@ BEGIN
         INSERT INTO {schema}.entries (
             gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position,
             sequence, size, meaning, priority,
-            subscription_ids, attempt, late, waits, arrival, arrived_us, serial
+            subscription_ids, attempt, edited, late, waits, arrival, arrived_us, serial
         )
         SELECT
             way.gate_id, way.origin_group, way.origin_number,
             gone.entry_id, gone.queue_id, gone.group_key, 'held',
             (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
             gone.arrival_id, gone.position, gone.sequence, gone.size, gone.meaning, gone.priority, gone.subscription_ids,
-            gone.attempt, TRUE, TRUE, row_number() OVER (ORDER BY gone.entry_id) - count(*) OVER (), {schema}.now_us(),
+            gone.attempt, EXISTS (SELECT FROM {schema}.edits AS edit WHERE edit.entry_id = gone.entry_id),
+            TRUE, TRUE, row_number() OVER (ORDER BY gone.entry_id) - count(*) OVER (), {schema}.now_us(),
             coalesce(stored.serial, stored.arrival_id + stored.position)
         FROM gone JOIN {schema}.spool AS stored USING (arrival_id, position)
         LEFT JOIN LATERAL {schema}.place_at_gate(gone.queue_id, stored.context) AS way ON TRUE

@@ -1,5 +1,5 @@
 -- Store edits of messages beside the published ones: new properties of each entry, and new bodies of `body_entries`.
--- The property `dialog` stays. The caller needs the rights to see bodies and to operate, and has locked the entries
+-- Their entries are marked: only of those are edits looked for. The property `dialog` stays. The caller needs the rights to see bodies and to operate, and has locked the entries
 -- or their groups.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.edit_entries(
@@ -22,5 +22,6 @@ BEGIN
     JOIN {schema}.spool AS stored USING (arrival_id, position)
     LEFT JOIN unnest(body_entries, of_bodies) AS given (entry_id, body) ON given.entry_id = changed.entry_id
     ORDER BY changed.entry_id;
+    UPDATE {schema}.entries AS entry SET edited = TRUE WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue;
 END
 $function$;

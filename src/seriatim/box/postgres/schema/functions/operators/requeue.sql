@@ -20,14 +20,15 @@ BEGIN
         INSERT INTO {schema}.entries (
             gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position,
             sequence, size, meaning, priority,
-            subscription_ids, ordinal, late, attempt, arrived_us, serial
+            subscription_ids, ordinal, late, attempt, edited, arrived_us, serial
         )
         SELECT
             way.gate_id, way.origin_group, way.origin_number,
             gone.entry_id, gone.queue_id, gone.group_key, gone.its_status,
             (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
             gone.arrival_id, gone.position, gone.sequence, gone.size, gone.meaning, gone.priority, gone.subscription_ids,
-            gone.its_ordinal, gone.to_the_end OR gone.late, gone.attempt, {schema}.now_us(),
+            gone.its_ordinal, gone.to_the_end OR gone.late, gone.attempt,
+            EXISTS (SELECT FROM {schema}.edits AS edit WHERE edit.entry_id = gone.entry_id), {schema}.now_us(),
             coalesce(stored.serial, stored.arrival_id + stored.position)
         FROM gone JOIN {schema}.spool AS stored USING (arrival_id, position)
         LEFT JOIN LATERAL {schema}.place_at_gate(gone.queue_id, stored.context, gone.its_status = 'queued') AS way

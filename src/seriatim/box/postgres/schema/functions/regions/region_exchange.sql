@@ -39,6 +39,8 @@ BEGIN
             size = NULL
         WHERE gone.entry_id = present.entry_id;
     END IF;
+    -- An edit is of the message that is replaced.
+    DELETE FROM {schema}.edits AS edit WHERE edit.entry_id = present.entry_id;
     UPDATE {schema}.region_numbers AS one SET beside = one.message_id <> of_message
     WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number
         AND (one.message_id = of_message OR one.arrival_id = present.arrival_id AND one.position = present.position);

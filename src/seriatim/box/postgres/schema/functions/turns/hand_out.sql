@@ -14,7 +14,7 @@ RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
     body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
-    priority smallint, subscription_ids integer[], parts integer, meaning bigint[]
+    priority smallint, subscription_ids integer[], parts integer, meaning bigint[], edited boolean
 )
 AS $function$
 DECLARE

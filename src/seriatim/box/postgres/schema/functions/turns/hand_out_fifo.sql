@@ -18,7 +18,7 @@ RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
     body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
-    priority smallint, subscription_ids integer[], parts integer, rolled_back bigint, own bigint
+    priority smallint, subscription_ids integer[], parts integer, edited boolean, rolled_back bigint, own bigint
 )
 AS $function$
 DECLARE
@@ -133,10 +133,10 @@ BEGIN
                     stored.context::text, stored.property_types, {handed_body()}, stored.received_at, run.location,
                     run.epoch + (run.number - 1 + stored.position) / place.last_number,
                     (run.number - 1 + stored.position) % place.last_number + 1,
-                    entry.attempt, entry.priority, entry.subscription_ids, stored.parts
+                    entry.attempt, entry.priority, entry.subscription_ids, stored.parts, entry.edited
                 INTO
                     entry_id, sequence, late, message_id, type, content_type, context, property_types, body,
-                    received_at, location, epoch, number, attempt, priority, subscription_ids, parts
+                    received_at, location, epoch, number, attempt, priority, subscription_ids, parts, edited
                 FROM (
                     SELECT one.* FROM {schema}.entries AS one
                     WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
@@ -290,7 +290,7 @@ BEGIN
         run.epoch + (run.number - 1 + stored.position) / place.last_number,
         (run.number - 1 + stored.position) % place.last_number + 1,
         entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer,
-        mark, own
+        entry.edited, mark, own
     FROM unnest(line.ids[:at_most], line.ordinals[:at_most]) WITH ORDINALITY AS handed (entry_id, ordinal, place)
     -- See `decide` for the ANY.
     JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])

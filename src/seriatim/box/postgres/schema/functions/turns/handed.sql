@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[]
 RETURNS TABLE (
     message_id text, type text, content_type text, context text, property_types jsonb, body bytea,
     received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
-    subscription_ids integer[], parts integer, meaning bigint[], sequence bigint, group_key text
+    subscription_ids integer[], parts integer, meaning bigint[], edited boolean, sequence bigint, group_key text
 )
 AS $function$
 #variable_conflict use_column

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION {schema}.take_unordered(
 RETURNS TABLE (
     version bigint, entry_id bigint, message_id text, type text, content_type text, context text, property_types jsonb,
     body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
-    subscription_ids integer[], parts integer, meaning bigint[], group_key text, ordinal bigint
+    subscription_ids integer[], parts integer, meaning bigint[], edited boolean, group_key text, ordinal bigint
 )
 AS $function$
 #variable_conflict use_column
