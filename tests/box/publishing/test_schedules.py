@@ -191,6 +191,28 @@ def test_after_a_downtime(box, catch_up, days, expected):
     assert schedules.schedules(box)[0].next_at > datetime.now(UTC)
 
 
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda policy: policy.name)
+def test_as_many_due_times_are_published_as_the_queue_has_room_for(box, policy):
+    group = None if policy.name == "unordered" else "what"
+    box.define(
+        sq.Queue("few", policy, group=group, max_messages=10),
+        sq.Subscription("few", where="what = 'few'", to="few"),
+        daily(context={"what": "few"}),
+    )
+    first = let_pass(box, 25)
+    for begin, end in ((0, 10), (10, 20), (20, 25)):
+        assert box.tick().scheduled == end - begin
+        (seen,) = schedules.schedules(box)
+        assert seen.next_at == first + end * DAY
+        assert seen.state == ("waiting" if end == 25 else "failed")
+        assert (seen.error is None) if end == 25 else ("has room for 0" in seen.error)
+        with box.session() as tx:
+            assert [one.context["due"] for one in tx.receive("few", limit=30)] == [
+                first + n * DAY for n in range(begin, end)
+            ]
+            tx.connection.execute(f"UPDATE {box.schema}.schedules SET look_at = NULL")
+
+
 def test_none_publishes_what_is_due_now(box):
     box.define(daily(catch_up="none"))
     due = datetime.now(UTC) - timedelta(seconds=30)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.schedules import schedule_from
+from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import QueueFull, UsageError
 from seriatim.pipeline.text.event_log import LOG
@@ -74,14 +75,10 @@ def _publish(transaction: Transaction, row: Any) -> int:
     if schedule is None:
         return _failed(transaction, row.schedule, "its definition can't be read (define it again, or drop it)")
     try:
-        dues = list(islice(_dues(schedule, row.next_at, row.now), _MOST))
-        following = dues[-1] if len(dues) == _MOST else row.now
+        every = list(islice(_dues(schedule, row.next_at, row.now), _MOST))
+        dues, published = _published(transaction, schedule, every)
+        following = row.now if len(dues) == len(every) < _MOST else dues[-1]
         moved = {"next_at": next(schedule.after(max(following, row.next_at)), None)}
-        with transaction.connection.transaction():
-            messages = [schedule.message(due) for due in dues]
-            published = Publisher(
-                transaction.access, messages, delay=None, visible_at=None, wait=0, own=True, unrouted="refuse"
-            ).publish(transaction)
     except (UsageError, QueueFull) as error:
         return _failed(transaction, row.schedule, str(error))
     count = len(published) - len(published.left_out)
@@ -90,6 +87,21 @@ def _publish(transaction: Transaction, row: Any) -> int:
         "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=count, **moved
     )
     return count
+
+
+def _published(transaction: Transaction, schedule: Schedule, dues: list[datetime]) -> tuple[list[datetime], Published]:
+    """Publish the messages of due times; if their queue is too full, those of the first half, down to one. Return which, too."""
+    while True:
+        messages = [schedule.message(due) for due in dues]
+        try:
+            with transaction.connection.transaction():
+                return dues, Publisher(
+                    transaction.access, messages, delay=None, visible_at=None, wait=0, own=True, unrouted="refuse"
+                ).publish(transaction)
+        except QueueFull:
+            if len(dues) == 1:
+                raise
+            dues = dues[: len(dues) // 2]
 
 
 def _failed(transaction: Transaction, name: str, why: str) -> int:
