@@ -239,6 +239,25 @@ def test_what_cant_be_published_is_told_and_tried_again(box, caplog):
     assert [one.state for one in schedules.schedules(box)] == ["waiting", "waiting"]
 
 
+def test_one_that_waits_for_a_lock_stops_no_other(box):
+    box.define(daily(context={"location": "crm"}), daily("other"))
+    let_pass(box, 2)
+    let_pass(box, 1, "other")
+    with sq.MessageBox.open(f"{box.dsn}&options=-clock_timeout%3D50ms", schema=box.schema) as serving:
+        with box.session() as tx:
+            tx.dispense("crm")
+            assert serving.tick().scheduled == 1
+            assert serving.tick().scheduled == 0  # it is looked at a minute later
+        assert [one.message_id.split()[1] for one in published(box)] == ["other"]
+        failed, other = schedules.schedules(box)
+        assert (failed.state, other.state) == ("failed", "waiting")
+        assert 'the lock on the location "crm"' in failed.error
+        with box.session() as tx:
+            tx.connection.execute(f"UPDATE {box.schema}.schedules SET look_at = NULL")
+        assert serving.tick().scheduled == 2
+    assert {one.state for one in schedules.schedules(box)} == {"waiting"}
+
+
 def test_nobody_publishes(box):
     box.define(daily())
     with box.session() as tx:

@@ -15,7 +15,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.schedules import schedule_from
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import Publisher
-from seriatim.errors import QueueFull, UsageError
+from seriatim.errors import QueueFull, Unavailable, UsageError
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.pipeline.types.schedule import Schedule
 
@@ -36,14 +36,22 @@ class ScheduleRun(NamedTuple):
 
 
 def publish_due(access: Access) -> ScheduleRun:
-    """Publish the messages of all due schedules; each schedule in separate transactions."""
+    """Publish the messages of all due schedules, each schedule in separate transactions; note why one fails, and go on."""
     published = 0
     while True:
-        with access.transaction() as transaction:
-            row = transaction.maybe("due_schedule")
+        row = None
+        try:
+            with access.transaction() as transaction:
+                row = transaction.maybe("due_schedule")
+                if row is None:
+                    return ScheduleRun(published, transaction.value("next_schedule"))
+                count = _publish(transaction, row)
+        except (UsageError, Unavailable) as error:  # of the commit, too, which waits for the locks of locations
             if row is None:
-                return ScheduleRun(published, transaction.value("next_schedule"))
-            published += _publish(transaction, row)
+                raise
+            access.within(_note_failure, row, str(error))  # which fails if the server is away
+        else:
+            published += count
 
 
 def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
@@ -70,21 +78,18 @@ def schedules_put_right(transaction: Transaction) -> int:
 
 
 def _publish(transaction: Transaction, row: Any) -> int:
-    """Publish for one schedule, and move it on; or note why that fails."""
+    """Publish for one schedule, and move it on; returns the number of messages."""
     schedule = schedule_from(row.definition)
     if schedule is None:
-        return _failed(transaction, row.schedule, "its definition can't be read (define it again, or drop it)")
-    try:
-        every = list(islice(_dues(schedule, row.next_at, row.now), _MOST))
-        dues, published = _published(transaction, schedule, every)
-        following = row.now if len(dues) == len(every) < _MOST else dues[-1]
-        moved = {"next_at": next(schedule.after(max(following, row.next_at)), None)}
-    except (UsageError, QueueFull) as error:
-        return _failed(transaction, row.schedule, str(error))
+        raise UsageError("its definition can't be read", remedy="define it again, or drop it")
+    every = list(islice(_dues(schedule, row.next_at, row.now), _MOST))
+    dues, published = _published(transaction, schedule, every)
+    following = row.now if len(dues) == len(every) < _MOST else dues[-1]
+    next_at = next(schedule.after(max(following, row.next_at)), None)
     count = len(published) - len(published.left_out)
     last_at, last_message = (dues[-1], published[-1]) if dues else (None, None)
     transaction.do(
-        "move_schedule", name=row.schedule, last_at=last_at, last_message=last_message, published=count, **moved
+        "move_schedule", name=row.schedule, next_at=next_at, last_at=last_at, last_message=last_message, published=count
     )
     return count
 
@@ -104,10 +109,11 @@ def _published(transaction: Transaction, schedule: Schedule, dues: list[datetime
             dues = dues[: len(dues) // 2]
 
 
-def _failed(transaction: Transaction, name: str, why: str) -> int:
-    LOG.warning("schedule_fails", schedule=name, error=why)
-    transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=f"{_PAUSE_S} seconds")
-    return 0
+def _note_failure(transaction: Transaction, row: Any, why: str) -> None:
+    LOG.warning("schedule_fails", schedule=row.schedule, error=why)
+    transaction.do(
+        "fail_schedule", name=row.schedule, due=row.next_at, why=why[:_LONGEST_WHY], pause=f"{_PAUSE_S} seconds"
+    )
 
 
 def _dues(schedule: Schedule, first: datetime, now: datetime) -> Iterator[datetime]:
