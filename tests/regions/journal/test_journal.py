@@ -5,7 +5,10 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.rows import dict_row, tuple_row
 
 import seriatim as sq
 from seriatim.box.postgres.statements import statement
@@ -561,10 +564,81 @@ def test_a_handler_ends_its_transaction_neither_by_calls_nor_by_statements(journ
     with journal.transaction() as tx:
         with pytest.raises(sq.UsageError, match="can't commit"), tx.lent():
             tx.connection.commit()
+        with pytest.raises(sq.UsageError, match="can't commit each statement"), tx.lent():
+            tx.connection.autocommit = True
+        with pytest.raises(sq.UsageError, match="can't commit in two phases"), tx.lent():
+            tx.connection.tpc_begin("parcels")
         with tx.lent(), tx.connection.transaction():  # a savepoint, also as the first of its statements
             tx.connection.execute("CREATE TABLE kept (n int)")
         with pytest.raises(sq.UsageError, match="has ended the transaction"), tx.lent():
             tx.connection.execute("COMMIT")
+
+
+def _begins_otherwise(connection):
+    connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+    connection.read_only = connection.deferrable = True
+
+
+def _reads_otherwise(connection):
+    connection.cursor_factory = psycopg.ClientCursor
+    connection.server_cursor_factory = psycopg.RawServerCursor
+    connection.row_factory = dict_row
+
+
+def _as_set(journal):
+    """How a transaction begins, by PostgreSQL and by the driver."""
+    with journal.transaction() as tx, tx.connection.cursor(row_factory=tuple_row) as cursor:
+        its = tx.connection
+        settings = cursor.execute(
+            "SELECT current_user, ARRAY(SELECT pg_listening_channels()), array_agg(name || ' = ' || setting ORDER BY name)"
+            " FROM pg_settings WHERE name LIKE 'transaction_%' OR name IN ('TimeZone', 'synchronous_commit', 'statement_timeout')"
+        ).fetchone()
+        return settings, its.cursor_factory, its.server_cursor_factory, its.row_factory
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        _begins_otherwise,
+        _reads_otherwise,
+        lambda connection: connection.execute("SET ROLE pg_monitor"),
+        lambda connection: connection.execute(b"SET statement_timeout = '200ms'"),
+        lambda connection: connection.cursor().execute("SELECT 1; SET synchronous_commit = local"),
+        lambda connection: connection.execute("SELECT set_config('TimeZone', %s, false)", ["Asia/Tokyo"]),
+        lambda connection: connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier("parcels"))),
+    ],
+)
+def test_what_a_handler_changes_on_its_connection_holds_for_no_later_transaction(journal_dsn, changes):
+    with Journal.open(journal_dsn, create=False, connections=1) as journal:
+        before = _as_set(journal)
+        with journal.transaction() as tx, tx.lent():
+            changes(tx.connection)
+        assert _as_set(journal) == before
+
+
+def test_only_a_connection_that_a_handler_has_changed_is_replaced(journal_dsn):
+    def pids():
+        with journal.transaction() as one, journal.transaction() as other:
+            return {one.connection.info.backend_pid, other.connection.info.backend_pid}
+
+    with Journal.open(journal_dsn, create=False) as journal:
+        before = pids()
+        with journal.transaction() as tx, tx.lent():
+            tx.connection.execute("SET LOCAL statement_timeout = '200ms'")
+        assert pids() == before
+        with journal.transaction() as tx, tx.lent():
+            tx.connection.execute("SET statement_timeout = '200ms'")
+        assert len(pids() & before) == 1
+
+
+def test_a_number_is_completed_whatever_cursors_its_handler_has_chosen(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    with journal.transaction() as tx:
+        with tx.lent():
+            _reads_otherwise(tx.connection)
+            tx.connection.execute("CREATE TABLE handled (at int)")
+        tx.complete(claim)
+    assert _session(journal).done_through == 1
 
 
 def test_an_answer_is_waited_for_for_a_while_only(journal, journal_dsn):

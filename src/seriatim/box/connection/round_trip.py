@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from typing import Any, TypeGuard
 
 import psycopg
@@ -14,22 +13,11 @@ from psycopg import abc, errors, sql
 from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
-from psycopg.sql import Composable
 
-from seriatim.box.connection.exchange import (
-    Asked,
-    PreparingConnection,
-    Sent,
-    as_sent,
-    exchange,
-    execute_alone,
-    row_class,
-    rows_of,
-    value_of,
-)
+from seriatim.box.connection.exchange import Asked, Sent, as_sent, exchange, execute_alone, row_class, rows_of, value_of
 from seriatim.box.connection.in_hand import Event, InHand
 from seriatim.box.connection.misuse import Misuse, check_process
-from seriatim.box.connection.observed_cursor import seen
+from seriatim.box.connection.observed_connection import ObservedConnection
 from seriatim.box.connection.settings import (
     begins_as_set,
     is_set,
@@ -38,7 +26,7 @@ from seriatim.box.connection.settings import (
     set_turn_limit,
     settings_of,
 )
-from seriatim.box.connection.statement_effects import Effect, effect_of
+from seriatim.box.connection.statement_effects import Effect
 
 #: After this statement everything that was committed before is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
@@ -64,7 +52,7 @@ class NotCommitted(Exception):
         self.cause = cause
 
 
-class OwnConnection(PreparingConnection):
+class OwnConnection(ObservedConnection):
     """A connection that a box has made, with its state. It refuses to commit while a delivery is open: the group would go on as if the
     messages had been handed out. From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it
     refuses everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and ``autocommit``.
@@ -94,10 +82,6 @@ class OwnConnection(PreparingConnection):
         #: The largest bodies that its transactions read with messages that are handed out, bytes; None: any.
         self.largest_body: int | None = None
         self._process = os.getpid()
-        #: Whether a session has it.
-        self._is_lent = False
-        #: Whether something was set on it that outlasts a transaction.
-        self._is_changed = False
         self._committed: InHand | None = None
         #: The number of nested open transaction blocks.
         self.blocks = 0
@@ -123,22 +107,19 @@ class OwnConnection(PreparingConnection):
         """Reset all settings of the previous user."""
         self.role, self.largest_body = role, None
         self.in_hand = self._committed = None
-        self._is_lent = False
+        self.take_back()
         if self.autocommit:
             self.autocommit = False
         set_for_transactions(self, reads_only=self.reads_only)
-        self.row_factory = tuple_row
-        self.cursor_factory = psycopg.Cursor
-        self.server_cursor_factory = psycopg.ServerCursor
         has_limit, self.turn_limit_ms = self.turn_limit_ms, limit_ms
         if self.is_pooled:  # each transaction makes its own settings when it begins
-            self._is_changed = False
-        elif self._is_changed or not is_set(self):
+            self.is_changed = False
+        elif self.is_changed or not is_set(self):
             set_anew(self, limit_ms)
-            self._is_changed = False
+            self.is_changed = False
         elif limit_ms != has_limit:
             set_turn_limit(self, limit_ms)
-        self._is_lent = True
+        self.is_lent = True
 
     def _start_query(self) -> abc.PQGen[None]:
         begins = is_idle(self) and not self.autocommit
@@ -154,14 +135,8 @@ class OwnConnection(PreparingConnection):
             yield from self._exec_command(sql.SQL("SELECT {}").format(each).as_bytes(self))
 
     def given_back(self) -> None:
-        self._is_lent = False
+        self.is_lent = False
         self.used_at = time.monotonic()
-
-    def cursor(self, *args: Any, **options: Any) -> Any:
-        """A cursor of the connection's class; the connection sees its statements first."""
-        cursor = super().cursor(*args, **options)
-        cursor.__class__ = seen(type(cursor))
-        return cursor
 
     def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
         """Like the driver's method; every statement passes here."""
@@ -186,11 +161,9 @@ class OwnConnection(PreparingConnection):
         """Whether a statement is under way, whose end has to be read: it is cancelled."""
         return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
-    def see(self, query: Any) -> None:
-        if not (effect := effect_of(self._text(query))):
-            return
-        if Effect.SETS in effect:
-            self._is_changed = True
+    def see(self, query: Any) -> Effect:
+        if not (effect := super().see(query)):
+            return effect
         has_received = self.in_hand is not None and self.in_hand is not self._committed
         if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self.blocks and Effect.ENDS in effect):
             self.refused += 1
@@ -198,15 +171,7 @@ class OwnConnection(PreparingConnection):
                 f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
                 remedy="use tx.connection.transaction() for a part that may fail, and commit() or rollback() of tx.connection",
             )
-
-    def _text(self, query: Any) -> str:
-        if isinstance(query, str):
-            return query
-        if isinstance(query, bytes):
-            return _decoded(query)
-        if isinstance(query, Composable):
-            return query.as_string(self)
-        return " ? ".join(getattr(query, "strings", ()))  # a template, whose values are sent separately
+        return effect
 
     @property
     def autocommit(self) -> bool:
@@ -218,7 +183,7 @@ class OwnConnection(PreparingConnection):
         self.set_autocommit(value)
 
     def set_autocommit(self, value: bool) -> None:
-        if self._is_lent and value:
+        if self.is_lent and value:
             raise Misuse(
                 "a session is one transaction: its connection can't commit each statement by itself",
                 remedy="leave autocommit off, or connect with psycopg.connect(box.dsn, autocommit=True)",
@@ -280,12 +245,6 @@ class OwnConnection(PreparingConnection):
         if before is not None and was_open and not before.is_open:
             before.happens(Event.END_ROLLED_BACK)
         self.in_hand = before
-
-
-@cache
-def _decoded(query: bytes) -> str:
-    """A statement of bytes as text; only the box has such, and few."""
-    return query.decode("utf-8", "replace")
 
 
 def has_pooler(connection: psycopg.Connection) -> bool:

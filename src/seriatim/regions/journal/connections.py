@@ -15,7 +15,7 @@ from psycopg import abc, errors
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.dsn import place_of, resolve
-from seriatim.box.connection.exchange import PreparingConnection
+from seriatim.box.connection.observed_connection import ObservedConnection
 from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
@@ -30,13 +30,11 @@ _LONGEST_PAUSE_S = 0.1
 COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
-class JournalConnection(PreparingConnection):
+class JournalConnection(ObservedConnection):
     """A connection to the journal's database, which waits for an answer for a limited time: a server may be frozen, or cut off."""
 
     #: The longest wait for an answer, seconds; None: without end, as for statements of a handler.
     patience: float | None = None
-    #: Whether a handler has it; then its worker ends the transaction.
-    is_lent: bool = False
     #: How many transactions the handler has begun; more than one, if it ended one by a statement.
     begun: int = 0
 
@@ -70,6 +68,21 @@ class JournalConnection(PreparingConnection):
             self.execute("SELECT 1")
         with super().transaction(*args, **options) as transaction:
             yield transaction
+
+    @property
+    def is_as_made(self) -> bool:
+        """Whether no handler has set anything on it that would hold for the next transactions."""
+        begins = self.isolation_level, self.read_only, self.deferrable
+        return not (self.is_changed or self.autocommit) and begins == (None, None, None)
+
+    def set_autocommit(self, value: bool) -> None:
+        if value:
+            self._check_own("commit each statement of")
+        super().set_autocommit(value)
+
+    def tpc_begin(self, xid: Any) -> None:
+        self._check_own("commit in two phases")
+        super().tpc_begin(xid)
 
     def commit(self) -> None:
         self._check_own("commit")
@@ -192,18 +205,19 @@ class Connections:
             ) from None
 
     def _given_back(self, connection: JournalConnection) -> None:
-        connection.patience, connection.is_lent = self.patience, False
-        connection.used_at = time.monotonic()
+        connection.take_back()
+        connection.patience, connection.used_at = self.patience, time.monotonic()
         try:
             if not connection.closed and not connection.is_idle:
                 with suppress(psycopg.Error):
                     connection.rollback()
             with self._lock:
-                if not self._is_closed and not connection.closed:
+                if not (self._is_closed or connection.closed) and connection.is_as_made:
                     self._idle.append(connection)
                     return
-                # The others were opened to the same server, which is gone or was restarted.
-                idle, self._idle = self._idle, []
+                idle: list[JournalConnection] = []
+                if connection.closed:  # the others were opened to the same server, which is gone or was restarted
+                    idle, self._idle = self._idle, idle
             for connection_ in (connection, *idle):
                 connection_.close()
         finally:

@@ -55,7 +55,7 @@ class JournalTransaction:
         try:
             yield
         finally:
-            connection.is_lent = False
+            connection.take_back()
         if connection.has_ended:
             raise UsageError(
                 "the handler has ended the transaction of its message, so it may be handled twice",
