@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from os import getpid
 from types import TracebackType
 from typing import NoReturn, Self, cast
@@ -65,7 +66,6 @@ class Session(PublishVerbs):
         connection: psycopg.Connection | None,
         *,
         own: bool,
-        instance: Instance | None = None,
         renew: Callable[[BaseException], psycopg.Connection] | None = None,
     ) -> None:
         self._access = access
@@ -83,7 +83,6 @@ class Session(PublishVerbs):
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
         self._renew = renew
-        self._instance = instance
         #: The group that was received last, and how many messages of it in a row.
         self._in_a_row: tuple[tuple[str, str | None] | None, int] = None, 0
         self._notices: list[Notice] = []
@@ -142,7 +141,7 @@ class Session(PublishVerbs):
     @property
     def instance(self) -> Instance | None:
         """The instance of the last received message; None if it has none."""
-        return self._instance
+        return None if self._delivery is None else cast("Instance | None", self._delivery.instance)
 
     @property
     def delivery(self) -> Delivery | None:
@@ -282,7 +281,7 @@ class Session(PublishVerbs):
             )
         queue = self._access.known.definitions.queues.get(delivery.queue)
         with translated(self._place):
-            ended = EndedDelivery(queue, self._ours, delivery.is_open, self._instance is not None)
+            ended = EndedDelivery(queue, self._ours, delivery.is_open, delivery.instance is not None)
             if NEXT_DELIVERY.applies(ended):
                 hold(ended.connection, self._schema, None)
                 self._forget_ended(delivery)
@@ -348,7 +347,9 @@ class Session(PublishVerbs):
         """Find the instance of the message; a message that has none is set aside."""
         if delivery.queue not in definitions.starting:
             return True
-        self._instance, is_stray = Instances(transaction, delivery.queue, definitions).find(delivery)
+        instance, is_stray = Instances(transaction, delivery.queue, definitions).find(delivery)
+        if instance is not None:
+            delivery.instance, delivery.store = instance, partial(instance.save, transaction)
         return not is_stray
 
     def _is_accepted(
@@ -453,15 +454,14 @@ class Session(PublishVerbs):
             transaction.publish_notices()
 
     def save_instance(self) -> None:
-        """Save the instance's state now, in place of when its message is done.
+        """Save the instance's changes now, and not only before the commit.
 
         Raises:
             UsageError: JSON can't represent the state.
             ActionRefused: another instance has an added value.
             Unavailable: the transaction has to be repeated.
         """
-        instance, self._instance = self._instance, None
-        if instance is not None:
+        if (instance := self.instance) is not None:
             with translated(self._place):
                 instance.save(self.transaction)
 
@@ -474,12 +474,10 @@ class Session(PublishVerbs):
         if delivery is not None and not self._own and is_in_transaction(self._ours):
             delivery.settle()
         self._delivery = None
-        instance, self._instance = self._instance, None
         if delivery is None:
             return
-        if instance is not None and delivery.is_done:
-            instance.save(self.transaction)
         if delivery.is_done:
+            delivery.store()
             self._forget_ended(delivery)
         delivery.put_back()
         if self._ended_dialogs:
@@ -537,9 +535,8 @@ class Session(PublishVerbs):
         self._connection = None
 
     def handed_over(self) -> Session:
-        """End this session; its transaction, its delivery and its instance are a new session's."""
-        instance, self._instance = self._instance, None
-        after = Session(self._access, self._connection, own=self._own, instance=instance)
+        """End this session; its transaction and its delivery are a new session's."""
+        after = Session(self._access, self._connection, own=self._own)
         after.tries, after.by_regions = self.tries, self.by_regions
         if (delivery := self._delivery) is not None:
             delivery.holder = after

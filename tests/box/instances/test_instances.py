@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -157,6 +158,117 @@ def test_in_the_transaction_of_the_application(work):
         assert instances.instances(work) == []
         connection.commit()
     assert [one.state for one in instances.instances(work)] == [{"step": 1}]
+
+
+def states(box):
+    return {one.group: one.state for one in instances.instances(box)}
+
+
+def count(instance):
+    instance.state["n"] = instance.state.get("n", 0) + 1
+
+
+def test_a_commit_within_a_session_has_the_state_of_the_message_that_is_done(work):
+    publish(work, message("order", order_id=7), message("paid", order_id=7))
+    with work.session() as tx:
+        delivery = tx.receive("work")
+        count(tx.instance)
+        delivery.done()
+        tx.instance.state["late"] = True
+        tx.connection.commit()
+        assert states(work) == {"7": {"n": 1, "late": True}}
+        assert handle(work, count)[0] == "paid"  # by another receiver, before the first session ends
+    assert states(work) == {"7": {"n": 2, "late": True}}
+
+
+def test_a_block_of_the_driver_within_a_session_commits_the_state_too(work):
+    publish(work, message("order", order_id=7))
+    with work.session() as tx:
+        with tx.connection.transaction():
+            tx.receive("work").done()
+            count(tx.instance)
+        assert states(work) == {"7": {"n": 1}}
+
+
+def test_a_commit_is_refused_whose_state_cannot_be_saved(work):
+    publish(work, message("order", order_id=7), message("order", order_id=8))
+    handle(work, lambda instance: instance.correlate(shipment_id="S1"))
+    with work.session() as tx:
+        tx.receive("work").done()
+        tx.instance.correlate(shipment_id="S1")
+        with pytest.raises(sq.ActionRefused, match="shipment_id = S1 leads to another instance"):
+            tx.connection.commit()
+        tx.connection.rollback()
+    assert list(states(work)) == ["7"]
+    assert handle(work)[0] == "order"  # it was rolled back
+
+
+@pytest.mark.parametrize("then", [message("paid", order_id=7), message("order", order_id=8)])
+def test_a_receive_that_is_rolled_back_leaves_the_state_of_the_message_that_was_done_before(work, then):
+    publish(work, message("order", order_id=7), then)
+    with work.session() as tx:
+        tx.receive("work").done()
+        first = tx.instance
+        count(first)
+        with suppress(ZeroDivisionError), tx.connection.transaction():
+            assert tx.receive("work").messages[0].type == then.type
+            count(tx.instance)
+            raise ZeroDivisionError
+        assert tx.instance is first
+    assert states(work) == {"7": {"n": 1}}
+    handle(work, count)
+    assert sum(state["n"] for state in states(work).values()) == 2
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_is_saved_in_a_part_that_is_rolled_back_is_saved_again(work, ends):
+    publish(work, message("order", order_id=7), message("paid", order_id=7))
+    handle(work, count)
+    with work.session() as tx:
+        delivery = tx.receive("work")
+        count(tx.instance)
+        if ends:
+            tx.instance.end()
+        with suppress(ZeroDivisionError), tx.connection.transaction():
+            tx.instance.correlate(shipment_id="S1")
+            tx.save_instance()
+            raise ZeroDivisionError
+        delivery.done()
+    assert states(work) == ({} if ends else {"7": {"n": 2}})
+    assert [one.correlations for one in instances.instances(work)] == ([] if ends else [{"shipment_id": ["S1"]}])
+
+
+def test_changes_after_a_save_are_saved_too(work):
+    publish(work, message("order", order_id=7), message("paid", order_id=7))
+    handle(work, count)
+    with work.session() as tx:
+        delivery = tx.receive("work")
+        tx.instance.correlate(shipment_id="S1")
+        tx.save_instance()
+        count(tx.instance)
+        tx.instance.correlate(shipment_id="S2")
+        delivery.done()
+    (one,) = instances.instances(work)
+    assert (one.state, one.correlations) == ({"n": 2}, {"shipment_id": ["S1", "S2"]})
+    publish(work, message("shipped", shipment_id="S2"))
+    with work.session() as tx:
+        tx.receive("work").done()
+        tx.save_instance()
+        tx.instance.end()
+    assert states(work) == {}
+
+
+def test_the_application_commits_the_state_with_the_message_that_is_done(work):
+    publish(work, message("order", order_id=7), message("order", order_id=8))
+    with psycopg.connect(work.dsn) as connection, work.session(connection=connection) as tx:
+        for _ in tx.receive("work"):
+            count(tx.instance)
+        with suppress(ZeroDivisionError), connection.transaction():
+            assert tx.receive("work").group == "8"
+            raise ZeroDivisionError
+        connection.commit()
+        assert states(work) == {"7": {"n": 1}}
+    assert handle(work)[0] == "order"
 
 
 def test_two_first_messages_at_once_make_one(work):

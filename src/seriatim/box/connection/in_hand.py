@@ -6,9 +6,10 @@ worker lends it to a handler; a lease takes it over. All of them read the state 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
+from typing import Any, Protocol
 
 from seriatim.errors import InvariantBroken
 
@@ -67,11 +68,22 @@ TRANSITIONS: Mapping[DeliveryState, Mapping[Event, DeliveryState]] = {
 }
 
 
+class Kept(Protocol):
+    """The instance of a message, which is stored with its completion."""
+
+    #: What the transaction has stored of it.
+    stored: Any
+
+
 class InHand:
     """A delivery as the connection that received it knows it."""
 
     def __init__(self) -> None:
         self.state = DeliveryState.OPEN
+        #: None: its messages have none.
+        self.instance: Kept | None = None
+        #: Stores the instance; called before the commit.
+        self.store: Callable[[], None] = lambda: None
         #: Whether a worker's handler has it: then only the worker may end it.
         self.is_lent = False
 
@@ -96,3 +108,17 @@ class InHand:
             yield
         finally:
             self.is_lent = False
+
+
+def way_back(delivery: InHand) -> Callable[[], None]:
+    """Return a function that takes a delivery back to its present state, for a rollback to a savepoint that is set now."""
+    was_open, instance = delivery.is_open, delivery.instance
+    stored = None if instance is None else instance.stored
+
+    def go_back() -> None:
+        if was_open and not delivery.is_open:
+            delivery.happens(Event.END_ROLLED_BACK)
+        if instance is not None:
+            instance.stored = stored
+
+    return go_back

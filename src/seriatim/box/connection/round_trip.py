@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeGuard
 
@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 
 from seriatim.box.connection.exchange import Asked, Sent, as_sent, exchange, execute_alone, row_class, rows_of, value_of
-from seriatim.box.connection.in_hand import Event, InHand
+from seriatim.box.connection.in_hand import DeliveryState, Event, InHand, way_back
 from seriatim.box.connection.misuse import Misuse, check_process
 from seriatim.box.connection.observed_connection import ObservedConnection
 from seriatim.box.connection.settings import (
@@ -215,7 +215,7 @@ class OwnConnection(ObservedConnection):
     ) -> Iterator[psycopg.Transaction]:
         """Begin a transaction or a savepoint, like the driver's method; a rollback loses the deliveries that were received in it."""
         is_whole, before = is_idle(self), self.in_hand
-        was_open = before is not None and before.is_open
+        go_back = None if before is None else way_back(before)
         with super().transaction(savepoint_name, force_rollback) as block:
             self.blocks += 1
             try:
@@ -223,13 +223,13 @@ class OwnConnection(ObservedConnection):
                 if is_whole and not force_rollback:
                     self._check_ended()
             except BaseException:
-                self._go_back_to(before, was_open=was_open)
+                self._go_back_to(before, go_back)
                 self._tidy_up()  # or the rollback couldn't be sent
                 raise
             finally:
                 self.blocks -= 1
         if force_rollback:
-            self._go_back_to(before, was_open=was_open)
+            self._go_back_to(before, go_back)
 
     def _check_ended(self) -> None:
         if self.in_hand is not None and self.in_hand.is_open:
@@ -237,13 +237,15 @@ class OwnConnection(ObservedConnection):
                 "cannot commit: a delivery of this transaction is neither done nor put back",
                 remedy="call delivery.done() or delivery.put_back() before the commit, or let the session end",
             )
+        if self.in_hand is not None and self.in_hand.state is DeliveryState.DONE:
+            self.in_hand.store()
 
-    def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
+    def _go_back_to(self, before: InHand | None, go_back: Callable[[], None] | None = None) -> None:
         """After a rollback to a savepoint, mark later deliveries as lost, and take the earlier delivery in hand again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
             self.in_hand.happens(Event.ROLLED_BACK)
-        if before is not None and was_open and not before.is_open:
-            before.happens(Event.END_ROLLED_BACK)
+        if go_back is not None:
+            go_back()
         self.in_hand = before
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.correlation import key_of
@@ -23,6 +23,14 @@ from seriatim.kernel.groups.sequence import key_problem
 from seriatim.pipeline.types.message import Received
 
 _ENDED = "its instance has ended"
+
+
+class _Stored(NamedTuple):
+    """An instance as the transaction sees it. `version`: None if there is none. `added`: how many of the new values there are."""
+
+    text: str
+    version: int | None
+    added: int = 0
 
 
 class Instance:
@@ -57,9 +65,8 @@ class Instance:
         self._queue_id = queue.queue_id
         self._starting = starting
         self._types = router_of(definitions).properties
-        self._text = "{}" if kept is None else kept[0]
-        self._version = None if kept is None else kept[1]
-        self._state: dict[str, Any] = json.loads(self._text)
+        self.stored = _Stored("{}", None) if kept is None else _Stored(*kept)
+        self._state: dict[str, Any] = json.loads(self.stored.text)
         self._added = added
         self._adding: dict[tuple[str, str], None] = {}
         self._ended = False
@@ -122,27 +129,29 @@ class Instance:
         )
 
     def save(self, transaction: Transaction) -> None:
-        """Store the instance's changes, in the transaction; its group is locked.
+        """Store the instance's changes since the last call, in the transaction; its group is locked.
 
         Raises:
             UsageError: JSON can't represent the state.
             ActionRefused: a value leads to another instance.
             Unavailable: another transaction has changed the instance.
         """
+        text, version, added = self.stored
         if self._ended:
-            if not self.is_new:
-                parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": self._version}
+            if version is not None:
+                parameters = {"of_instance": self.id, "of_queue": self._queue_id, "known_version": version}
                 if not transaction.value("end_instance", **parameters):
                     raise self._changed()
+                self.stored = _Stored(text, None)
             return
-        text = self._written()
-        if not self.is_new and text == self._text and not self._adding:
+        now, adding = self._written(), list(self._adding)
+        if version is not None and now == text and len(adding) == added:
             return
         named = {
             "of_instance": self.id, "of_queue": self._queue_id, "of_group": self.group,
-            "of_subscription": self._starting.subscription_id, "known_version": self._version,
-            "new_state": text if self.is_new or text != self._text else None,
-            "properties": [name for name, _ in self._adding], "new_values": [value for _, value in self._adding],
+            "of_subscription": self._starting.subscription_id, "known_version": version,
+            "new_state": now if version is None or now != text else None,
+            "properties": [name for name, _ in adding[added:]], "new_values": [value for _, value in adding[added:]],
         }  # fmt: skip
         kept, taken_by = transaction.one("keep_instance", **named)
         if not kept:
@@ -150,6 +159,7 @@ class Instance:
         if taken_by is not None:
             problem = f"{taken_by} leads to another instance of queue {self.queue!r} already"
             raise ActionRefused(problem, where=self._where, remedy="a value is one instance's until that ends")
+        self.stored = _Stored(now, (version or 0) + 1, len(adding))
 
     def _written(self) -> str:
         try:

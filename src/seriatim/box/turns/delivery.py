@@ -143,6 +143,8 @@ class Delivery(InHand):
                         remedy="repeat the transaction",
                     )
                 self.happens(Event.COMPLETED)
+                if self._look is not None:  # the application may commit unseen
+                    self.store()
 
     def done_through(self, count: int) -> None:
         """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
