@@ -23,6 +23,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 FILE = """
 name: orders
+{head}
 checkpoint: {folder}/checkpoint
 buckets: {buckets}
 trigger: 0s
@@ -79,8 +80,8 @@ move.move(load(file)) if "move" in abandon else run.run(load(file), once=True, a
 """
 
 
-def declared(folder, buckets=3, other="timed", where="customer LIKE 'timed%'", options=""):
-    text = FILE.format(folder=folder, buckets=buckets, other=other, where=where, options=options)
+def declared(folder, buckets=3, other="timed", where="customer LIKE 'timed%'", options="", head=""):
+    text = FILE.format(folder=folder, buckets=buckets, other=other, where=where, options=options, head=head)
     (folder / "pipeline.yaml").write_text(text)
     return load(folder / "pipeline.yaml")
 
@@ -174,19 +175,23 @@ def test_a_destination_is_abandoned_once(tmp_path, figures):
         ],
     ):
         keys = [f"k{number}" for number in range(9)]
-        port = folder / "out" / "gone"
+        port, set_aside = folder / "out" / "gone", folder / "aside"
         port.parent.mkdir()
-        port.write_text("no folder")  # so what is released for it waits
-        put(folder, "a", [(key, number) for key in keys for number in (1, 3)])
+        for file in (port, set_aside):
+            file.write_text("no folder")  # so what is released for the one, and set aside in the other, waits
+        head = f"set_aside: {set_aside}"
+        put(folder, "a", [*((key, number) for key in keys for number in (1, 3)), ("k0", 1)])
         put(folder, "b", [(key, 4) for key in keys])
-        run(declared(folder, other="gone", where="TRUE"), once=True)
-        pipeline = declared(folder, other="more", where="FALSE", options=", start: first")
+        run(declared(folder, other="gone", where="TRUE", head=head), once=True)
+        set_aside.unlink()
+        pipeline = declared(folder, other="more", where="FALSE", options=", start: first", head=head)
         put(folder, "c", [(key, 2) for key in keys[:5]])
         killed_at(folder, step, "gone")
         run(pipeline, once=True, abandon=["gone"])
         whole = {key: numbered(*((1, 2, 3, 4) if key in keys[:5] else (1,))) for key in keys}
         assert delivered(folder) == whole, step
-        aside = [one for one in read_set_aside(folder / "checkpoint" / "set-aside") if one.destination == "gone"]
+        aside = [one for one in read_set_aside(set_aside) if one.destination == "gone"]
+        assert [(one.group, one.sequence) for one in aside if one.disposition == "duplicate"] == [("k0", 1)], step
         dead = [(one.group, int(one.sequence)) for one in aside if one.disposition == "dead"]
         assert sorted(dead) == sorted((key, number) for key in keys for number in (1, 3, 4)), step
         assert len({one.message_id for one in aside}) == len(aside)

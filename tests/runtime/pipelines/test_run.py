@@ -359,3 +359,23 @@ def test_a_start_that_is_refused_has_set_nothing_aside(folder):
     with pytest.raises(SeriatimError, match="has no first number"):
         run(declared(folder, "ordered", "seeded"), once=True, abandon=[*BLOCKED])
     assert run(declared(folder, "ordered", blocked=True), once=True).waiting == waiting
+
+
+def test_what_is_abandoned_waits_with_the_messages_set_aside_of_its_batch(folder):
+    set_aside = folder / "set aside"
+    (folder / "out").mkdir()
+    for file in (*(folder / "out" / name for name in BLOCKED), set_aside):
+        file.write_text("no folder")
+    put(folder, "1", [("a", 1), ("a", 1), ("b", 1)])
+    put(folder, "2", [("a", 2)])  # nothing is set aside of its batch
+    first = run(replace(declared(folder, "ordered", blocked=True), set_aside=set_aside), once=True)
+    assert {(one.destination, one.rows) for one in first.waiting} == {
+        ("set-aside", 1),
+        *((name, 4) for name in BLOCKED),
+    }
+    set_aside.unlink()
+    second = run(replace(declared(folder, "ordered"), set_aside=set_aside), once=True, abandon=[*BLOCKED])
+    assert second.waiting == ()
+    aside = [(one.destination, one.disposition, one.group) for one in read_set_aside(set_aside)]
+    waited = [(name, "dead", group) for name in BLOCKED for group in "aaab"]
+    assert sorted(aside) == sorted([("ordered", "duplicate", "a"), *waited])

@@ -1,7 +1,8 @@
 """Set aside the batches that wait for the port of a removed destination.
 
 Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file for each batch,
-and then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself.
+and then the batch leaves the outbox. A run that is killed in between does it again: the file replaces itself. If that batch of the
+set-aside folder waits, too, the file goes into the one that waits: when it is delivered it replaces the batch in the folder.
 """
 
 from __future__ import annotations
@@ -31,18 +32,20 @@ def set_aside_waiting(
 ) -> None:
     """Set aside, as dead, the released messages that wait for the ports of some destinations."""
     for name in names:
-        folder = folders.waiting.absolute() / folder_name(name)
+        folder = folders.waiting_for(name)
         waiting = kept_in(folder)[1]
         if not waiting:
             continue
         aside = Port(SET_ASIDE, folders.set_aside.absolute(), "json", fence=fence)
-        aside.claim(former.name, identity)
+        late = Port(SET_ASIDE, folders.waiting_own(SET_ASIDE), "json", fence=fence)
+        for folder_of_rows in (aside, late):
+            folder_of_rows.claim(former.name, identity)
         port = Port(name, folder, "", fence=fence)
         kind = str((port.manifest() or {}).get("format"))
         try:
             for kept in waiting:
                 lines = _lines(_rows(session, port.folder(kept.batch), kind, kept, name), name)
-                _put(lines, aside, kept.batch, name)
+                _put(lines, late if late.folder(kept.batch).exists() else aside, kept.batch, name)
                 port.remove(kept.batch)
             shutil.rmtree(folder)
         except OSError as error:
@@ -84,13 +87,14 @@ def _put(lines: DataFrame, aside: Port, batch: int, name: str) -> None:
     staged = aside.staging / "abandoned"
     aside.begin()
     try:
-        lines.coalesce(1).write.mode("overwrite").text(staged.as_uri())
+        # Spark takes a path as it is: in a URI a space or a plus sign would be other characters.
+        lines.coalesce(1).write.mode("overwrite").option("maxRecordsPerFile", 0).text(f"file://{staged}")
         into = aside.folder(batch)
         into.mkdir(exist_ok=True)
-        for file in staged.glob("part-*"):
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-            file.replace(into / f"part-abandoned-{folder_name(name)}.json")
+        (file,) = staged.glob("part-*")
+        with file.open("rb") as written:
+            os.fsync(written.fileno())
+        file.replace(into / f"part-abandoned-{folder_name(name)}.json")
         sync_folder(into)
         sync_folder(aside.root)
     finally:

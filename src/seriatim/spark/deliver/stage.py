@@ -80,6 +80,14 @@ class Folders:
     unrouted: Path
     waiting: Path
 
+    def waiting_for(self, destination: str) -> Path:
+        """The folder of the batches that wait for the port of a destination."""
+        return self.waiting.absolute() / folder_name(destination)
+
+    def waiting_own(self, name: str) -> Path:
+        """The same for the ports of `SET_ASIDE` and `UNROUTED`; no destination's folder begins like that."""
+        return self.waiting.absolute() / f"+{name}"
+
 
 class Sink:
     """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark. A query that is begun again has the same sink:
@@ -235,23 +243,23 @@ def _outgoing(
 ) -> list[Outgoing]:
     """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
-    def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
-        kept = Port(name, folders.waiting.absolute() / folder, kind, options, fence)
+    def way(name: str, target: Target, folder: Path, kind: str, options: Mapping[str, str]) -> Outgoing:
+        kept = Port(name, folder, kind, options, fence)
         return Outgoing(name, target, Outbox(kept, pipeline.name, identity), clock)
 
     made = []
     for destination in pipeline.route:
         name, deliver = destination.queue.name, destination.deliver
-        options = dict(deliver.options)
+        options, folder = dict(deliver.options), folders.waiting_for(name)
         if deliver.format == DROP:
-            _check_dropped(Port(name, folders.waiting.absolute() / folder_name(name), DROP))
+            _check_dropped(Port(name, folder, DROP))
         elif deliver.format in FORMATS:
             target: Target = Folder(_port(name, deliver, fence), pipeline.name, identity)
-            made.append(way(name, target, folder_name(name), deliver.format, options))
+            made.append(way(name, target, folder, deliver.format, options))
         elif deliver.format == TABLE:
             if lease is None:
                 raise UsageError("a table needs claims: journal", where=f"destination {name}")
-            made.append(way(name, Claimed(name, lease), folder_name(name), "parquet", {}))
+            made.append(way(name, Claimed(name, lease), folder, "parquet", {}))
         else:
             target = (
                 BoxSink(session, f"{identity} {name}", options, fence)
@@ -260,10 +268,10 @@ def _outgoing(
             )
             if lease is not None:
                 target = Claimed(name, lease, target)
-            made.append(way(name, target, folder_name(name), "parquet", {}))
+            made.append(way(name, target, folder, "parquet", {}))
     for name, root in ((SET_ASIDE, folders.set_aside), (UNROUTED, folders.unrouted)):
         target = Folder(Port(name, root.absolute(), "json", fence=fence), pipeline.name, identity)
-        made.append(way(name, target, f"+{name}", "json", {}))  # no destination's folder begins like that
+        made.append(way(name, target, folders.waiting_own(name), "json", {}))
     return made
 
 
