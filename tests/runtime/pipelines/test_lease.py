@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seriatim.errors import Unavailable
+from seriatim.errors import CheckpointMismatch, Unavailable
 from seriatim.pipeline.declared.pipeline import JournalPlace
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.pipelines import OutputTable
@@ -19,6 +19,7 @@ from seriatim.spark.deliver.claimed import Claimed
 from seriatim.spark.deliver.outbox import Outbox
 from seriatim.spark.deliver.outgoing import Outgoing
 from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.targets import Folder
 from tests.regions.journal.given import let_pass
 from tests.spark.deliver.test_ports import Clock
 
@@ -208,6 +209,16 @@ def test_another_sink_gets_the_rest_and_what_it_has_is_noted_afterwards(journal,
     b.carry()
     assert (b.waiting, sink.rows) == (None, [*P[:3], P[3], P[3]])  # at least once
     assert journal.pipelines.through("status", "parcels", ["p"]) == {"p": 4}
+
+
+def test_a_sink_under_a_lease_is_asked_whether_it_is_ahead_of_the_checkpoint(journal, tmp_path):
+    port = Port("parcels", tmp_path / "out", "parquet")
+    port.folder(7).mkdir(parents=True)
+    run = Run(journal, "a", tmp_path, Folder(port, "status", "id of a"))
+    run.outgoing.check_age(7)
+    with pytest.raises(CheckpointMismatch, match="the port has batch 7, and the checkpoint would go on with batch 6"):
+        run.outgoing.check_age(6)
+    Run(journal, "a", tmp_path / "table").outgoing.check_age(0)
 
 
 def test_while_the_journal_is_away_nobody_delivers_and_everybody_says_so(journal, pair, monkeypatch, caplog):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+
+import pytest
 
 import seriatim as sq
+from seriatim.errors import CheckpointMismatch
 from seriatim.operations import dialogs, messages
 from seriatim.pipeline.files.pipeline_file import check, load
 from seriatim.runtime.pipelines.run import run
@@ -98,3 +102,21 @@ def test_a_pipeline_sends_in_dialogs_and_another_one_receives_them(spark, box, t
     assert {states[second.conversation_id, side] for side in (True, False)} == {"CO"}
     (unrouted,) = messages.messages(box, status="unrouted")
     assert unrouted.reason == 'the contract "AddItem" has no message type "Unknown"'
+
+
+def test_a_checkpoint_of_a_backup_is_refused_as_long_as_later_batches_were_sent(spark, box, tmp_path):
+    box.define(
+        sq.Contract("AddItem", {"AddItem": "initiator"}),
+        sq.Service("Orders", queue="orders"),
+        sq.Service("Inventory", queue="inventory", contracts=["AddItem"]),
+    )
+    selling = declared(INTO_DIALOGS, box, tmp_path, "selling")
+    for version in (1, 2, 3):
+        feed(tmp_path, str(version), ("AddItem", 1, version))
+        run(selling, once=True)
+        if version == 1:
+            shutil.copytree(tmp_path / "selling", tmp_path / "backup")
+    shutil.rmtree(tmp_path / "selling")
+    (tmp_path / "backup").rename(tmp_path / "selling")
+    with pytest.raises(CheckpointMismatch, match=r"destination sold: the port has batch \d+, .* it is older"):
+        run(selling, once=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import defaultdict
 
 import pytest
 
 import seriatim as sq
+from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.files.pipeline_file import check, load
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.set_aside import read_set_aside
@@ -115,6 +117,27 @@ def test_a_pipeline_ends_in_queues_with_its_ordinals(spark, queues, tmp_path):
     assert [(one.context["version"], one.sequence) for one in copies["a"]] == [(2, 1), (1, 2), (4, 3), (3, 4)]
     assert [one.context["version"] for one in copies["b"]] == [1, 2]
     assert json.loads(orders["a"][0].body)["version"] == 1
+
+
+def test_a_checkpoint_of_a_backup_is_refused_as_long_as_the_box_has_later_batches(spark, queues, tmp_path):
+    declared = pipeline(INTO_QUEUE, queues, tmp_path)
+    checkpoint, backup, newest = (tmp_path / name for name in ("checkpoint", "backup", "newest"))
+    for version in (1, 2, 3):
+        feed(tmp_path, str(version), ("a", version, 100))
+        run(declared, once=True)
+        if version == 1:
+            shutil.copytree(checkpoint, backup)
+    checkpoint.rename(newest)
+    shutil.copytree(backup, checkpoint)
+    feed(tmp_path, "4", ("a", 4, 100))
+    with pytest.raises(
+        CheckpointMismatch, match=r"destination orders: the port has batch \d+, .* it is older \(restore both"
+    ):
+        run(declared, once=True)
+    shutil.rmtree(checkpoint)
+    newest.rename(checkpoint)
+    run(declared, once=True)
+    assert [one.context["version"] for one in drain(queues, "orders")["a"]] == [1, 2, 3, 4]
 
 
 def test_a_full_queue_makes_its_own_destination_wait_and_says_so(spark, queues, tmp_path):

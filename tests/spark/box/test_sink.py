@@ -11,7 +11,13 @@ from pyspark.sql import functions as F
 
 import seriatim as sq
 from seriatim.box.pipelines.incoming import Incoming
-from seriatim.box.pipelines.staging import Staging
+from seriatim.box.pipelines.staging import Staging, last_batch
+from seriatim.errors import CheckpointMismatch
+from seriatim.spark.deliver.outbox import Outbox
+from seriatim.spark.deliver.outgoing import Outgoing
+from seriatim.spark.deliver.port import Port
+from seriatim.spark.deliver.targets import BoxSink
+from tests.regions.test_worker import away
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
 
@@ -336,3 +342,21 @@ def test_a_number_called_parts_is_a_property(spark, queue):
     written(rows_of(spark, 1).withColumn("parts", F.lit(7)), queue)
     (message,) = drain(queue, "orders")["c0"]
     assert (message.context["parts"], message.parts) == (7, ())
+
+
+def test_a_box_that_is_away_at_the_start_is_asked_for_its_batches_before_it_gets_any(spark, queue, tmp_path):
+    row = pa.RecordBatch.from_pydict({"message_id": ["m"], "type": ["order"]})
+    with Staging(queue.dsn, queue.schema, incoming=Incoming()) as staging:
+        assert staging.merge("w", 5, [staging.stage("w", 5, [row])]) == 1
+    sink = BoxSink(spark, "w", {"queue": "orders"}, 0, lambda writer: queue.access.within(last_batch, writer))
+    for latest in (5, 4):
+        way = Outgoing("orders", sink, Outbox(Port("orders", tmp_path / "waiting", "parquet"), "p", "id"), lambda: 0.0)
+        with away(queue.dsn):
+            way.check_age(latest)
+        assert "it is older" not in way.waiting().reason
+        way.carry()
+        if latest == 5:
+            assert way.waiting() is None
+    assert "the port has batch 5, and the checkpoint would go on with batch 4: it is older" in way.waiting().reason
+    with pytest.raises(CheckpointMismatch, match="the port has batch 5"):
+        way.check_age(4)

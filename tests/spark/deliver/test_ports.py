@@ -485,6 +485,42 @@ def test_who_looks_into_an_outbox_beside_a_run_is_not_told_that_it_is_damaged(tm
         kept_in(port.root)
 
 
+def test_a_port_that_fails_at_the_start_is_asked_for_its_batches_before_it_gets_any(spark, tmp_path):
+    with Delivery(spark, tmp_path) as delivery:
+        for number in range(4):
+            delivery.batch(number)
+    shutil.rmtree(tmp_path / "good")
+    break_(tmp_path / "bad")
+    with Delivery(spark, tmp_path) as delivery:
+        delivery.sink.check_age(1)
+        delivery.batch(1)
+        mend(tmp_path / "bad")
+        delivery.carry()
+        (waiting,) = delivery.sink.waiting()
+        assert "the port has batch 3, and the checkpoint would go on with batch 1: it is older" in waiting.reason
+        assert delivery.waiting() == [("bad", 2, 1)]
+    assert ordinals(tmp_path / "bad") == [*range(1, 9)]
+
+
+def test_a_port_that_failed_at_the_start_and_is_as_old_as_the_checkpoint_gets_what_waits(spark, tmp_path):
+    with Delivery(spark, tmp_path) as delivery:
+        delivery.batch(0)
+    shutil.rmtree(tmp_path / "good")
+    break_(tmp_path / "bad")
+    with Delivery(spark, tmp_path) as delivery:
+        delivery.sink.check_age(1)
+        delivery.batch(1)
+        mend(tmp_path / "bad")
+        delivery.carry()
+        delivery.batch(2)
+        break_(tmp_path / "bad")
+        delivery.batch(3)
+        mend(tmp_path / "bad")
+        delivery.carry()
+        assert delivery.waiting() == []
+    assert ordinals(tmp_path / "bad") == [*range(1, 9)]
+
+
 def test_every_destination_has_a_folder_name_of_its_own():
     names = ["a", "A", "a/b", "a%2Fb", ".", "..", ".a", "ä", "x" * 300, "x" * 301, "set-aside", "+set-aside", "a b"]
     found = {folder_name(name) for name in names}

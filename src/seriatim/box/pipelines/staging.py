@@ -159,8 +159,8 @@ class Staging(Closing):
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 
     def _is_done(self, transaction: Transaction, writer: str, batch: int) -> bool:
-        last = transaction.rows("last_batch", writer=writer)
-        return bool(last) and batch <= last[0].batch
+        last = last_batch(transaction, writer)
+        return last is not None and batch <= last
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
         """Delete parts that no batch contains. Merged parts don't exist any more."""
@@ -303,6 +303,12 @@ class Staging(Closing):
         groups = [None if why else key for key, why in zip(keys, reasons, strict=True)]
         problems = [REASONS[why] if why else None for why in reasons]
         return replace(entries, groups=groups, sequences=sequences, problems=problems)
+
+
+def last_batch(transaction: Transaction, writer: str) -> int | None:
+    """The last batch of a writer that is in the box."""
+    found = transaction.maybe("last_batch", writer=writer)
+    return None if found is None else int(found.batch)
 
 
 def _made_up(of_part: str, before: int, place: int) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from seriatim.box.pipelines.feed import PipelineFeed
     from seriatim.box.pipelines.staging import Staging
     from seriatim.pipeline.declared.pipeline import Pipeline
+    from seriatim.spark.deliver.targets import LastBatch
 
 
 class DefaultSource(BoxFormat):
@@ -85,10 +86,11 @@ def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | N
 
 
 @contextmanager
-def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
-    """Open the boxes of a pipeline, if it needs some, for a session, while the block runs."""
+def boxed(pipeline: Pipeline, session: Any) -> Iterator[LastBatch]:
+    """Open the boxes of a pipeline, if it needs some, for a session, while the block runs; yields what asks its own for batches."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- see above
     from seriatim.box.connection.connections import DEFAULT_SCHEMA  # noqa: PLC0415
+    from seriatim.box.pipelines.staging import last_batch  # noqa: PLC0415
 
     rest: dict[str, str] = {}
     for variable, place in pipeline.other_boxes.items():
@@ -97,11 +99,11 @@ def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
     if not pipeline.needs_box:
         if rest:
             register(session, others=rest)
-        yield
+        yield lambda _: None
         return
     schema = pipeline.box.schema or DEFAULT_SCHEMA
     # As with the commands: the name of another schema may be mistyped.
     creates = schema == DEFAULT_SCHEMA
     with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
         register(session, box.dsn, rest)
-        yield
+        yield lambda writer: box.access.within(last_batch, writer)

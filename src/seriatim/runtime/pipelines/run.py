@@ -47,6 +47,7 @@ from seriatim.spark.control.pace import Pace
 from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
+from seriatim.spark.deliver.targets import LastBatch
 from seriatim.spark.front.positions import positions_in
 from seriatim.spark.query import (
     arrived_in,
@@ -114,7 +115,7 @@ def run(
         # Spark takes SIGINT when it starts, so it is taken back afterwards.
         with (
             pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
-            boxed(pipeline, session),
+            boxed(pipeline, session) as last_batch,
             leased(pipeline, checkpoint.root) as lease,
             stop.listening(),
         ):
@@ -124,9 +125,11 @@ def run(
             former = checkpoint.former(pipeline)
             if former is not None:
                 # Its box may be needed by destinations that are no longer in the file.
-                own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
-                with own, watch.under(former):
-                    query = query_of(former, attempts(), trigger_s=None)
+                own: AbstractContextManager[LastBatch] = (
+                    nullcontext(last_batch) if pipeline.needs_box else boxed(former, session)
+                )
+                with own as last_of_former, watch.under(former):
+                    query = query_of(former, attempts(), last_batch=last_of_former, trigger_s=None)
                     if not _finish_batch(query, watch, stop) or checkpoint.in_flight():
                         # Nothing else may deliver the batch that a hanging port has, or redo the one that a stop has cancelled.
                         return watch.summary("stopped", query.waiting())
@@ -145,7 +148,7 @@ def run(
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
             query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
-            query = query_of(pipeline, attempts(), trigger_s=trigger_s, available_now=drain)
+            query = query_of(pipeline, attempts(), last_batch=last_batch, trigger_s=trigger_s, available_now=drain)
             try:
                 ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
                 if drain and ending == "once":
@@ -197,13 +200,14 @@ def _query(
     fence: int,
     tally: Tally,
     lease: PipelineLease | None,
+    last_batch: LastBatch,
     trigger_s: float | None,
     available_now: bool = False,
 ) -> _Query:
     incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
     deliver = partial(
         Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, identity.id, tally.add), fence=fence,
-        incarnations=incarnations, departed=identity.departed, lease=lease,
+        incarnations=incarnations, departed=identity.departed, lease=lease, last_batch=last_batch,
     )  # fmt: skip
     begin = partial(_start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now)
     return _Query(deliver, begin, attempts)

@@ -13,7 +13,7 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.spark.receive.noted_files import log_offsets
 from seriatim.spark.state.checkpoint_files import numbers_in
 
-_REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
+REMEDY = "restore the checkpoint from a backup, all of it, with its ports as of the same moment, or give the pipeline a new one"
 _TIME = "batchTimestampMs"
 
 
@@ -26,16 +26,16 @@ def check_spark_logs(query: Path) -> None:
     last = max(offsets, default=-1)
     if commits and commits[-1] > last:
         problem = f"batch {commits[-1]} is committed, and the file with which it began is missing"
-        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(commits[-1])), remedy=_REMEDY)
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(commits[-1])), remedy=REMEDY)
     if len(offsets) > 1 and offsets[-2] != last - 1:
         problem = f"batch {last} was begun, and the file of the one before it is missing"
-        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(last - 1)), remedy=_REMEDY)
+        raise CheckpointMismatch(problem, where=str(query / "offsets" / str(last - 1)), remedy=REMEDY)
     times = {number: _time_of(query / "offsets" / str(number)) for number in offsets}
     for number in reversed(offsets[-2:]):
         copies = [other for other, time in times.items() if other != number and time == times[number] is not None]
         if copies:
             problem = f"the file is that of batch {min(copies)}" if min(copies) < number else "the file is there twice"
-            raise CheckpointMismatch(problem, where=str(query / "offsets" / str(number)), remedy=_REMEDY)
+            raise CheckpointMismatch(problem, where=str(query / "offsets" / str(number)), remedy=REMEDY)
         for place, log in log_offsets(query, number).items():
             if log >= 0:
                 _check_source(query / "sources" / str(place), log)
@@ -58,17 +58,17 @@ def _check_source(folder: Path, log: int) -> None:
     file = next((path for path in (folder / str(log), folder / f"{log}.compact") if path.exists()), None)
     if file is None:
         problem = "the file is missing that says which files a batch has read"
-        raise CheckpointMismatch(problem, where=str(folder / str(log)), remedy=_REMEDY)
+        raise CheckpointMismatch(problem, where=str(folder / str(log)), remedy=REMEDY)
     try:
         version, *lines = file.read_text(encoding="utf-8").splitlines()
         batches = [int(json.loads(line)["batchId"]) for line in lines] if version.startswith("v") else []
     except (OSError, ValueError, KeyError, TypeError):
         batches = []
     if not batches:
-        raise CheckpointMismatch("the file is damaged", where=str(file), remedy=_REMEDY)
+        raise CheckpointMismatch("the file is damaged", where=str(file), remedy=REMEDY)
     if max(batches) != log:
         problem = f"the file is that of number {max(batches)}"
-        raise CheckpointMismatch(problem, where=str(file), remedy=_REMEDY)
+        raise CheckpointMismatch(problem, where=str(file), remedy=REMEDY)
 
 
 def _time_of(file: Path) -> int | None:

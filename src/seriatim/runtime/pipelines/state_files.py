@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.runtime.pipelines.spark_logs import REMEDY
 from seriatim.spark.state.checkpoint_files import numbers_in
 
-_REMEDY = "restore the checkpoint from a backup, all of it, or give the pipeline a new one"
 #: The words of Spark's errors for a state that it can't load.
 _LOADING = re.compile(r"CANNOT_LOAD_STATE_STORE|SQLSTATE: (?:XXKST|58030)")
 _STRUCT = '{"type":"struct"'
@@ -34,11 +34,11 @@ def state_failure(query: Path, text: str) -> CheckpointMismatch | None:
         damage = (query / "state", f"can't be read: {error.strerror}")
     if damage is not None:
         file, problem = damage
-        return CheckpointMismatch(f"the file of Spark's state {problem}", where=str(file), remedy=_REMEDY)
+        return CheckpointMismatch(f"the file of Spark's state {problem}", where=str(file), remedy=REMEDY)
     if not is_loading:
         return None
     return CheckpointMismatch(
-        "Spark can't load its state (which file is damaged it doesn't say)", where=str(query / "state"), remedy=_REMEDY
+        "Spark can't load its state (which file is damaged it doesn't say)", where=str(query / "state"), remedy=REMEDY
     )
 
 

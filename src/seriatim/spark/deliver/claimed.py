@@ -127,6 +127,9 @@ class Claimed:
             shutil.rmtree(rest, ignore_errors=True)
         self._lease.note(claim, self._destination, groups.raised())
 
+    def newest_batch(self) -> int | None:
+        return None if self._sink is None else self._sink.newest_batch()
+
     def is_over(self, folder: Path) -> bool:
         """Whether another run has delivered a batch."""
         return self._groups(folder).is_over

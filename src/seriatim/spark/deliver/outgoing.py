@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from seriatim.errors import EnvironmentProblem
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem, SeriatimError
 from seriatim.spark.deliver.claimed import Claimed, StandsBy
 from seriatim.spark.deliver.outbox import Kept, Outbox
 from seriatim.spark.deliver.port import Port
@@ -65,6 +65,8 @@ class Outgoing:
         self._pause_s = _FIRST_PAUSE_S
         self._next_try = clock()
         self._stopped = False
+        # The newest batch that the port may have, as long as it hasn't been asked.
+        self._latest: int | None = None
 
     @property
     def has_work(self) -> bool:
@@ -93,14 +95,17 @@ class Outgoing:
         except EnvironmentProblem as error:
             self._blame(reason_of(error))
 
-    def newest_batch(self) -> int | None:
-        """The id of the last batch in a port of files; None: there is none, or the port can't be read."""
-        if not isinstance(self._target, Folder):
-            return None
+    def check_age(self, latest: int) -> None:
+        """Check that the port isn't ahead of the checkpoint; while it fails it is asked again, before it takes anything."""
+        self._latest = latest
         try:
-            return max(self._target.port.batches(), default=None)
-        except OSError:
-            return None
+            self._check_age()
+        except CheckpointMismatch:
+            raise
+        except (OSError, SeriatimError) as error:
+            self._blame(reason_of(error))
+        if self._reason:
+            self._latest = latest  # what was asked may have been an empty folder, below a disk that isn't mounted
 
     def begin(self) -> None:
         """Remove the remains of an unfinished batch."""
@@ -152,9 +157,9 @@ class Outgoing:
             if oldest is None and rewritten:
                 return  # otherwise a claimable port would count as one that has everything
             try:
-                if oldest is None:
-                    self._target.claim()
-                else:
+                self._target.claim()
+                self._check_age()
+                if oldest is not None:
                     self._target.take(oldest.batch, self._outbox.port.folder(oldest.batch))
             except StandsBy as told:
                 self._stand_by(str(told))
@@ -171,6 +176,18 @@ class Outgoing:
     def stop(self) -> None:
         """Make the carrier thread end after its present batch."""
         self._stopped = True
+
+    def _check_age(self) -> None:
+        if self._latest is None:
+            return
+        newest = self._target.newest_batch()
+        if newest is not None and newest > self._latest:
+            raise CheckpointMismatch(
+                f"the port has batch {newest}, and the checkpoint would go on with batch {self._latest}: it is older",
+                where=f"destination {self.destination}",
+                remedy="restore both as of one moment, a message box like a folder, or give the pipeline a new checkpoint and new ports",
+            )
+        self._latest = None
 
     def _stand_by(self, reason: str) -> None:
         """Note why this run doesn't deliver now, and remove the batches that another run has delivered, so that the checkpoint doesn't

@@ -37,7 +37,7 @@ from seriatim.spark.deliver.outbox import Outbox, folder_name
 from seriatim.spark.deliver.outgoing import Outgoing, Waiting
 from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
-from seriatim.spark.deliver.targets import BoxSink, Folder, SparkSink, Target
+from seriatim.spark.deliver.targets import BoxSink, Folder, LastBatch, SparkSink, Target
 from seriatim.spark.process.stage import properties
 from seriatim.spark.resequence.decided_packets import opened, rows_of
 from seriatim.spark.session.requirements import arrow_schema
@@ -107,11 +107,14 @@ class Sink:
         departed: Sequence[DepartedQueue] = (),
         lease: DeliveryLease | None = None,
         clock: Callable[[], float] = time.monotonic,
+        last_batch: LastBatch = lambda _: None,
     ) -> None:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
         self._queues = [destination.queue for destination in delivering]
         self._names = tuple(queue.name for queue in self._queues)
-        self._outgoing = _outgoing(session, pipeline, identity, folders=folders, fence=fence, clock=clock, lease=lease)
+        self._outgoing = _outgoing(
+            session, pipeline, identity, folders=folders, fence=fence, clock=clock, lease=lease, last_batch=last_batch
+        )
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
@@ -136,15 +139,11 @@ class Sink:
             self._began = None
 
     def check_age(self, latest: int) -> None:
-        """Check that no port of files is ahead of the checkpoint: its next batches would replace batches of these numbers."""
+        """Check that no port is ahead of the checkpoint: a folder's batches would be replaced by the next ones of their numbers, and a box
+        would ignore those.
+        """
         for outgoing in self._outgoing:
-            newest = outgoing.newest_batch()
-            if newest is not None and newest > latest:
-                raise CheckpointMismatch(
-                    f"the port has batch {newest}, and the checkpoint would go on with batch {latest}: it is older",
-                    where=f"destination {outgoing.destination}",
-                    remedy="restore both from one backup, or give the pipeline a new checkpoint and new ports",
-                )
+            outgoing.check_age(latest)
 
     def in_hand(self) -> InHand | None:
         began = self._began
@@ -240,6 +239,7 @@ def _outgoing(
     fence: int,
     clock: Callable[[], float],
     lease: DeliveryLease | None,
+    last_batch: LastBatch,
 ) -> list[Outgoing]:
     """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
@@ -262,7 +262,7 @@ def _outgoing(
             made.append(way(name, Claimed(name, lease), folder, "parquet", {}))
         else:
             target = (
-                BoxSink(session, f"{identity} {name}", options, fence)
+                BoxSink(session, f"{identity} {name}", options, fence, last_batch)
                 if deliver.format == BOX
                 else SparkSink(session, deliver.format, deliver.path, options, by_number=lease is not None)
             )

@@ -7,7 +7,7 @@ they are labelled *at least once*: after a kill between the write and the remova
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import reduce
 from itertools import groupby
 from pathlib import Path
@@ -30,6 +30,8 @@ _HEADERS = ("message_id", "ordinal", "incarnation")
 _NUMBERED = ("message_id", "sequence")
 #: How long a batch waits for room in a queue of a box before its destination counts as waiting.
 _WAIT = "5s"
+#: Asks the message box for the last batch of a writer; None: it has none.
+LastBatch = Callable[[str], int | None]
 _OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
 
@@ -38,7 +40,10 @@ class Target(Protocol):
         """Check that it can be written and belongs to this pipeline."""
 
     def take(self, batch: int, folder: Path) -> None:
-        """Take a batch whose files are in a folder. Raises any exception if it fails."""
+        """Take a batch whose files are in a folder, after a claim. Raises any exception if it fails."""
+
+    def newest_batch(self) -> int | None:
+        """The number of the last batch that it has; None: it has none, or can't know. Raises any exception if it can't be asked."""
 
 
 class Folder:
@@ -66,8 +71,10 @@ class Folder:
         self._disk = self.port.disk()
 
     def take(self, batch: int, folder: Path) -> None:
-        self.claim()
         self.port.take(batch, folder)
+
+    def newest_batch(self) -> int | None:
+        return max(self.port.batches(), default=None)
 
 
 class SparkSink:
@@ -93,6 +100,9 @@ class SparkSink:
         """See `Target`. The rows of each task of the pipeline become one task of the writer, in their order."""
         self._write(folder, {})
 
+    def newest_batch(self) -> int | None:
+        return None
+
     def rows(self, folder: Path) -> DataFrame:
         """The rows of a batch as the writer gets them: a task for each task of ours, in its order."""
         tasks = [reduce(DataFrame.unionAll, map(self._read, files)).coalesce(1) for files in _by_task(folder)]
@@ -112,8 +122,12 @@ class SparkSink:
 class BoxSink(SparkSink):
     """A message box, which takes a batch exactly once: it records the last batch of each writer."""
 
-    def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str], fence: int = 0) -> None:
+    def __init__(
+        self, session: SparkSession, writer: str, options: Mapping[str, str], fence: int, last_batch: LastBatch
+    ) -> None:
         super().__init__(session, BOX, None, {**options, "writer": writer, "fence": str(fence), "wait": _WAIT})
+        self._writer = writer
+        self._last_batch = last_batch
         # Columns that aren't properties: those that the box sets, and those that only gave the order.
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [
@@ -127,6 +141,9 @@ class BoxSink(SparkSink):
         jvm: Any = self._session._jvm  # noqa: SLF001 -- as PySpark does
         jvm.SparkSession.setActiveSession(self._session._jsparkSession)  # noqa: SLF001
         self._write(folder, {"batch": str(batch)})
+
+    def newest_batch(self) -> int | None:
+        return self._last_batch(self._writer)
 
     def _read(self, file: Path) -> DataFrame:
         return super()._read(file).drop(*self._left_out)
