@@ -63,9 +63,9 @@ def test_many_that_were_forgotten_are_asked_once(box, road):
         asked = []
         ask = RestedConnection.ask
 
-        def count(connection):
+        def count(connection, within_s):
             asked.append(connection)
-            ask(connection)
+            ask(connection, within_s)
 
         road.forget()
         RestedConnection.ask = count
@@ -95,7 +95,7 @@ def test_an_idle_connection_is_asked_and_one_in_use_is_not(box, monkeypatch):
         checks = Restedness()
         asked: list[RestedConnection] = []
 
-        def ask(one: RestedConnection) -> None:
+        def ask(one: RestedConnection, _: float) -> None:
             asked.append(one)
 
         monkeypatch.setattr(RestedConnection, "ask", ask)
