@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
@@ -421,6 +422,9 @@ def test_nobody_works_while_the_journal_is_away_and_the_work_goes_on_after_it(tw
     two.regions.publish([message("s", 1)])
     with at_work(two, "a", handle):
         assert handled.wait(180)
+        until = time.monotonic() + 180
+        while log.of("s") != [(1, "a")]:  # its transaction isn't committed yet
+            assert time.monotonic() < until
         with away(two.journal_dsn):
             handled.clear()
             past(two.first, message("s", 2))
