@@ -111,7 +111,6 @@ def one_process(box):
         worker.process.kill()
         worker.process.wait()
         module._close(worker)
-        worker.scoreboard.close()
 
 
 @pytest.mark.proves("a process that has ended isn't taken for a frozen one")
