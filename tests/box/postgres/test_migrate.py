@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 
@@ -10,6 +11,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.postgres import migrate as migrating
+from seriatim.box.postgres import migration_locks
 from seriatim.box.postgres import routines as present
 from seriatim.box.postgres.migrate import Migration, fresh_sql, migrate, migrations
 from seriatim.box.postgres.routines import routines
@@ -17,6 +19,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grant
+from tests.blocked import wait_until_blocked
 from tests.box.schema_text import schema_text
 
 #: Settings of a role with which a schema that relied on the defaults would become another one, or none.
@@ -235,6 +238,9 @@ MORE = """
 CREATE OR REPLACE FUNCTION {schema}.shown_more(of_queue text DEFAULT 'q') RETURNS bigint
 RETURN (SELECT count(*) FROM {schema}.queue_counts WHERE queue = of_queue);
 """
+TYPES = """
+CREATE OR REPLACE VIEW {schema}.message_types AS SELECT 'newer' AS message_type;
+"""
 COUNTS = """
 CREATE OR REPLACE VIEW {schema}.dispensers AS SELECT location AS place, last_number FROM {schema}.locations;
 """
@@ -342,6 +348,20 @@ def test_a_migration_waits_for_who_uses_the_box_and_holds_nobody_up_for_long(own
             assert not migration.done()
         own.publish(sq.Message(type="t"))
         handler.connection.rollback()
+        assert migration.result() == []
+
+
+def test_a_migration_waits_for_who_reads_a_view(own, monkeypatch):
+    at_once_s = 0.1
+    monkeypatch.setattr(migration_locks, "_AT_ONCE_S", at_once_s)
+    with newer(monkeypatch, views=[TYPES]), psycopg.connect(own.dsn) as reader, ThreadPoolExecutor(1) as threads:
+        reader.execute("SELECT FROM seriatim.message_types")
+        migration = threads.submit(sq.MessageBox.migrate, own.dsn)
+        wait_until_blocked(own.dsn, by=reader)
+        until = time.monotonic() + 3 * at_once_s
+        while time.monotonic() < until:
+            assert not migration.done()
+        reader.rollback()
         assert migration.result() == []
 
 

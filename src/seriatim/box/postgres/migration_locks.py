@@ -35,6 +35,8 @@ _TRANSACTION_TIMEOUT = "transaction_timeout"
 #: How long a migration waits for another one of the same box; for all users of the box; and for these without a pause: shorter than
 #: PostgreSQL's check for deadlocks, since all others wait behind that. Then the pause, seconds.
 _OTHERS_S, _USERS_S, _AT_ONCE_S, _PAUSE_S = 60.0, 90.0, 0.9, 0.5
+#: How long it waits for who reads a table or a view when all others are locked out.
+_READERS_S = 10.0
 _SHOWN = 3
 
 
@@ -81,6 +83,7 @@ class MigrationLocks:
                         remedy="try again when that has ended, or end it",
                     ) from error
             else:
+                self._wait_at_most(self._own_s or _READERS_S)
                 return
             time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # processes that came meanwhile go on
 
