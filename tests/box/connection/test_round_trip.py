@@ -113,6 +113,19 @@ def test_the_last_statement_of_a_transaction_needs_no_name_that_an_application_m
     assert done(connection) == [0, 1, 2, 3, 4]
 
 
+def test_a_name_that_may_be_lost_is_replaced_between_exchanges(connection):
+    begin(connection)
+    ask(connection, 1)
+    (first, second) = sorted(prepared(connection))  # which is no exchange
+    for n in (2, 3, 4):
+        assert ask(connection, n)[0][-1] == n
+    after = prepared(connection)
+    assert len(after) == 2
+    assert len({first, second} & set(after)) == 1
+    connection.rollback()
+    assert done(connection) == [1, 2, 3, 4]
+
+
 def test_a_statement_that_has_its_name_anew_says_nothing_of_the_names_of_others(connection):
     begin(connection)
     for n in (1, 2):

@@ -47,6 +47,8 @@ class PreparingConnection(RestedConnection):
         #: The statements whose names the server surely has: they were sent by name, and only exchanges came since. Anything else may
         #: have the server forget all `names`, also within a transaction: the driver does now and then, and an application may.
         self.standing: frozenset[bytes] = frozenset()
+        #: Names that the next exchange has the server forget.
+        self.closing: list[bytes] = []
         self._adapted_to: tuple[bytes | None, bytes | None] | None = None
         self._adapter: abc.Transformer = Transformer(self)
 
@@ -108,6 +110,8 @@ def _in_pipeline(connection: PreparingConnection, sent: Iterable[Sent], fresh: d
     """Return the results of statements; add the names of prepared ones to `fresh`."""
     pgconn = connection.pgconn
     pgconn.enter_pipeline_mode()
+    while connection.closing:
+        pgconn.send_close_prepared(connection.closing.pop())  # no error if the server doesn't have it
     for statement in sent:
         if not statement.kept or connection.is_pooled:
             pgconn.send_query_params(

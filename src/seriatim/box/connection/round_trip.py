@@ -326,11 +326,15 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
 
 def _last(connection: OwnConnection, request: Asked) -> Sent:
     """Return the last statement of a transaction that has done something: it can't be repeated under another name, so it has one only if
-    the server surely has that.
+    the server surely has that. Between exchanges it gets a new one.
     """
     sent = as_sent(connection.adapter(), request)
-    is_sure = sent.text in connection.standing or sent.text not in connection.names
-    return sent if is_sure else sent._replace(kept=False)
+    if sent.text in connection.standing or sent.text not in connection.names:
+        return sent
+    if not (connection.standing and psycopg.capabilities.has_send_close_prepared()):
+        return sent._replace(kept=False)
+    connection.closing.append(connection.names.pop(sent.text))
+    return sent
 
 
 def _rows_of_first(
