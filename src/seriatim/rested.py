@@ -65,7 +65,7 @@ class Restedness:
 
     def check(self, connection: RestedConnection, within_s: float = math.inf) -> None:
         """Ask a connection that was idle; where one is lost, those that weren't used since count as lost, too, without a question.
-        `within_s`: it has only so many seconds to answer, if that is less than usual.
+        `within_s`: how long to wait for the connection's answer, seconds, if that is less than usual.
         """
         used_at = connection.used_at
         if used_at <= self._lost_at:

@@ -1,4 +1,4 @@
-"""What has come from another box for sides of dialogs is obeyed: some at most, each side by itself, and again after a failure."""
+"""A box obeys records of another box for sides of dialogs: each side by itself, at most so many, and again after a failure."""
 
 from __future__ import annotations
 

@@ -485,17 +485,24 @@ def test_who_looks_into_an_outbox_beside_a_run_is_not_told_that_it_is_damaged(tm
         kept_in(port.root)
 
 
-def test_a_port_that_fails_at_the_start_is_asked_for_its_batches_before_it_gets_any(spark, tmp_path):
-    with Delivery(spark, tmp_path) as delivery:
-        for number in range(4):
+@contextmanager
+def away_at_the_start(spark, folder, *, batches):
+    """A delivery that goes on with batch 1; its port has so many batches, was away at the start, and is back."""
+    with Delivery(spark, folder) as delivery:
+        for number in range(batches):
             delivery.batch(number)
-    shutil.rmtree(tmp_path / "good")
-    break_(tmp_path / "bad")
-    with Delivery(spark, tmp_path) as delivery:
+    shutil.rmtree(folder / "good")
+    break_(folder / "bad")
+    with Delivery(spark, folder) as delivery:
         delivery.sink.check_age(1)
         delivery.batch(1)
-        mend(tmp_path / "bad")
+        mend(folder / "bad")
         delivery.carry()
+        yield delivery
+
+
+def test_a_port_that_fails_at_the_start_is_asked_for_its_batches_before_it_gets_any(spark, tmp_path):
+    with away_at_the_start(spark, tmp_path, batches=4) as delivery:
         (waiting,) = delivery.sink.waiting()
         assert "the port has batch 3, and the checkpoint would go on with batch 1: it is older" in waiting.reason
         assert delivery.waiting() == [("bad", 2, 1)]
@@ -503,15 +510,7 @@ def test_a_port_that_fails_at_the_start_is_asked_for_its_batches_before_it_gets_
 
 
 def test_a_port_that_failed_at_the_start_and_is_as_old_as_the_checkpoint_gets_what_waits(spark, tmp_path):
-    with Delivery(spark, tmp_path) as delivery:
-        delivery.batch(0)
-    shutil.rmtree(tmp_path / "good")
-    break_(tmp_path / "bad")
-    with Delivery(spark, tmp_path) as delivery:
-        delivery.sink.check_age(1)
-        delivery.batch(1)
-        mend(tmp_path / "bad")
-        delivery.carry()
+    with away_at_the_start(spark, tmp_path, batches=1) as delivery:
         delivery.batch(2)
         break_(tmp_path / "bad")
         delivery.batch(3)

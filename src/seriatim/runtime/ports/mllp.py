@@ -89,7 +89,7 @@ class _Frame:
         self.size = len(self.body)
 
     def end(self, answer: bytes | None = None) -> None:
-        """Keep the acknowledgement, and no more the body: as long as the box is away the frame isn't taken."""
+        """Keep the acknowledgement and drop the body: the frame itself stays until it is taken, as long as the box is away."""
         self.answer = answer
         self.is_answered = True
         self.body = b""
@@ -234,7 +234,7 @@ class MllpSource(Source):
         self._say({outcome.taken.handle.frame.connection for outcome in outcomes})
 
     def position(self, taken: Sequence[Taken]) -> Any:
-        """What is expected of each sender when these messages are committed."""
+        """Return the number that each sender is asked for next once these messages are committed."""
         after: dict[_Numbers, _Numbers] = {}
         for handle in (one.handle for one in taken):
             if handle.numbers is not None:

@@ -243,7 +243,7 @@ class ReceivePort:
         return True
 
     def _awaited(self, pending: list[Taken]) -> list[Taken]:
-        """What is still to be published, so that messages that are sent again don't gather while none can be committed."""
+        """Leave out messages that their senders send again, so that copies don't gather while the box can't commit any."""
         return [one for one in pending if not self._source.comes_again(one)]
 
     def _is_held_up(self, taken: Taken) -> bool:

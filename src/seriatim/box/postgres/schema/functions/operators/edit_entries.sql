@@ -1,6 +1,6 @@
 -- Store edits of messages beside the published ones: new properties of each entry, and new bodies of `body_entries`.
--- Their entries are marked: only of those are edits looked for. The property `dialog` stays. The caller needs the rights to see bodies and to operate, and has locked the entries
--- or their groups.
+-- Their entries are marked: receivers look for edits of marked entries only. The property `dialog` stays. The caller
+-- needs the rights to see bodies and to operate, and has locked the entries or their groups.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.edit_entries(
     of_queue integer, of_entries bigint[], of_contexts text[], of_property_types text[],
