@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -68,7 +69,8 @@ def test_no_call_of_the_journal_fails_for_an_idle_connection(far: Far, loss: str
             far.lose(loss)
 
 
-def test_who_is_believed_away_is_asked_before_nothing_is_promised(far: Far) -> None:
+def test_who_is_believed_away_is_asked_before_nothing_is_promised(far: Far, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(party, "_WARM_S", math.inf)  # a journal that was touched isn't believed away any more
     regions = far.two.regions
     publish, parties = regions.publish, [*regions._boxes.values(), regions._journal]
     publish(message("s"))
