@@ -25,7 +25,7 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 test test-all test-rest soak docs bench: export PYTHONDONTWRITEBYTECODE :=
 test test-all test-rest soak docs bench: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 
-# A worker waits now and then, for a lease, a kill or a JVM. Few do at once in `make test`; the rest starts JVMs beside each other.
+# A worker waits now and then, for a lease, a kill or a JVM: three keep two cores busy.
 test: export SERIATIM_SIZE ?= small
 test:  ## set up, then tell whether all of it works: every room, and a few of the tests that take long; says how long that takes
 	@scripts/set-up test
@@ -33,10 +33,10 @@ test:  ## set up, then tell whether all of it works: every room, and a few of th
 	@$(MAKE) --no-print-directory test-time
 	@$(BIN)/python -m pytest -n $(or $(WORKERS),3) -m "not dear or telling" $(ARGS)
 
-test-all:  ## the whole suite on WORKERS=2 (ARGS="tests/pipeline -x": all of a part)
+test-all:  ## the whole suite on WORKERS=3 (ARGS="tests/pipeline -x": all of a part)
 	@scripts/set-up test
 	@scripts/java
-	@$(BIN)/python -m pytest -n $(or $(WORKERS),2) $(ARGS)
+	@$(BIN)/python -m pytest -n $(or $(WORKERS),3) $(ARGS)
 
 test-rest:  ## what `make test` leaves out of the whole suite
 	@$(MAKE) --no-print-directory test-all ARGS='-m "dear and not telling" $(ARGS)'
