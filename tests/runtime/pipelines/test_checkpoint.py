@@ -122,11 +122,7 @@ WHOLE = 'v1\n{"nextBatchWatermarkMs":0}'
 BEGUN = 'v1\n{"batchWatermarkMs":0}\n{"logOffset":1}\n-'
 
 
-@pytest.fixture
-def begun(tmp_path, pipeline):
-    """A checkpoint of which Spark has done batches 0 to 2, and begun 3."""
-    checkpoint = Checkpoint(tmp_path)
-    checkpoint.identify(pipeline, {})
+def begin(checkpoint):
     for name, text, last in (("offsets", BEGUN, 3), ("commits", WHOLE, 2)):
         (checkpoint.query / name).mkdir(parents=True)
         for number in range(last + 1):
@@ -134,6 +130,14 @@ def begun(tmp_path, pipeline):
             (checkpoint.query / name / f".{number}.crc").write_bytes(b"")
     (checkpoint.query / "sources" / "0").mkdir(parents=True)
     (checkpoint.query / "sources" / "0" / "1").write_text('v1\n{"path":"file:///a.json","timestamp":1,"batchId":1}')
+
+
+@pytest.fixture
+def begun(tmp_path, pipeline):
+    """A checkpoint of which Spark has done batches 0 to 2, and begun 3."""
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(pipeline, {})
+    begin(checkpoint)
     return checkpoint
 
 
@@ -428,6 +432,27 @@ def test_a_batch_in_flight_is_finished_before_it_is_known_what_is_held(begun, pi
     begun.identify(other, {})
     with pytest.raises(CheckpointMismatch, match="1 message is held"):
         begun.remember(other)
+
+
+def test_a_batch_in_flight_goes_where_it_was_begun_to_go_whatever_a_variable_says(running, declared, monkeypatch):
+    def with_out(out):
+        monkeypatch.setenv("OUT", out)
+        return declared(deliver="{format: json, path: '${OUT}'}")
+
+    running.remember(with_out("here"))
+    begin(running)
+    assert running.former(with_out("here")) is None
+    with pytest.raises(
+        CheckpointMismatch, match="unfinished batch was begun for here, and would go on to there"
+    ) as refused:
+        running.former(with_out("there"))
+    assert refused.value.where == f"{running.root}: destination 'all'"
+    (running.query / "commits" / "3").write_text(WHOLE)
+    assert running.former(with_out("there")) is None
+    running.remember(with_out("there"))
+    (running.query / "offsets" / "4").write_text(BEGUN)
+    with pytest.raises(CheckpointMismatch, match="was begun for there, and would go on to here"):
+        running.former(with_out("here"))
 
 
 def test_whether_runs_deliver_in_turn_is_for_ever(tmp_path, pipeline):

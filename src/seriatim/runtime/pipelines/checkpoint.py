@@ -53,6 +53,7 @@ from seriatim.runtime.pipelines.start_changes import (
     later_changes,
     ordering,
     ordering_changes,
+    written_to,
 )
 from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.control.log import ControlLog
@@ -81,6 +82,8 @@ _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
 _STAMPED = "stamped"
 #: Its entry with the history of each destination, including removed ones.
 _DESTINATIONS = "destinations"
+#: Its entry with the places to which the last batch is written.
+_WRITTEN_TO = "written_to"
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
 _PATIENCE_S = 30.0
@@ -179,9 +182,18 @@ class Checkpoint:
         if not self.in_flight():
             return None
         file, now = self.root / "declaration.yaml", pipeline.source_file
-        if file.exists() and now is not None and file.read_bytes() != now.read_bytes():
-            return load(file, original=now)
-        return pipeline if self._found()[1].by_counts != _by_counts(pipeline) else None
+        is_other = file.exists() and now is not None and file.read_bytes() != now.read_bytes()
+        begun = load(file, original=now) if is_other else pipeline
+        manifest, known = self._found()
+        for name, place in written_to(begun).items():
+            before = manifest.get(_WRITTEN_TO, {}).get(name, place)
+            if before != place:
+                raise CheckpointMismatch(
+                    f"the unfinished batch was begun for {before}, and would go on to {place}: a part may have been written",
+                    where=f"{self.root}: {name}",
+                    remedy="start with the former values of the file's variables; when that run has finished the batch, with the new ones",
+                )
+        return begun if is_other or known.by_counts != _by_counts(pipeline) else None
 
     def remember(
         self,
@@ -267,7 +279,8 @@ class Checkpoint:
             if name not in queues and name in abandon:
                 histories[name]["abandoned"] = histories[name]["incarnation"]
         order = ordering([route.queue for route in pipeline.route])
-        return {**manifest, "queues": queues, _ORDERING: order, _DESTINATIONS: histories}
+        known = {"queues": queues, _ORDERING: order, _DESTINATIONS: histories}
+        return {**manifest, **known, _WRITTEN_TO: written_to(pipeline)}
 
     def _refuse(
         self, manifest: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str]

@@ -201,7 +201,14 @@ def _of_place(destination: Destination) -> dict[str, Any]:
 
 def _place_of(destination: Destination) -> object:
     port = destination.deliver
-    return port.path or port.options.get("path") or (port.options.get("table") if port.format == TABLE else None)
+    return port.path or port.options.get("path") or port.options.get("table" if port.format == TABLE else "topic")
+
+
+def written_to(pipeline: Pipeline) -> dict[str, str]:
+    """The places to which batches are written: by destination, and the folders of other messages. Texts with variables are filled in."""
+    folders = {"set_aside": pipeline.set_aside, "unrouted": pipeline.unrouted}
+    ports = {f"destination {route.queue.name!r}": _place_of(route) for route in pipeline.route}
+    return {name: str(place) for name, place in (ports | folders).items() if place is not None}
 
 
 def _of_pipeline(pipeline: Pipeline) -> dict[str, Any]:
