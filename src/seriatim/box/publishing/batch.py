@@ -46,7 +46,9 @@ _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", dateti
 def listed(messages: Message | Iterable[Message]) -> list[Message]:
     if isinstance(messages, Message):
         return [messages]
-    if not isinstance(messages, Iterable) or isinstance(messages, Mapping | str | bytes):
+    if not isinstance(messages, list) and (
+        not isinstance(messages, Iterable) or isinstance(messages, Mapping | str | bytes)
+    ):
         raise _no_message(messages)
     return list(messages)
 

@@ -409,7 +409,8 @@ class _Turn:
             if published and self._publishes_as_handler:
                 self._session.publish(published)
             self.steps.handled()
-            self._session.save_instance()
+            if self.delivery.instance is not None:
+                self._session.save_instance()
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
             if published and not (self._collects or self._publishes_as_handler):
                 self._publish(published)
