@@ -11,6 +11,7 @@ from seriatim.box.tick import judge
 from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.judge import judging
 from seriatim.operations import groups, invariants
+from seriatim.operations import workers as operations
 from tests.box.leases.test_door import defined, order
 
 
@@ -163,6 +164,25 @@ def test_a_queue_that_judges_needs_a_judge(box, sql):
         assert row.message_id == "a-1"
         assert received(sql)[0].reason == "empty"
     assert received(sql)[0].reason == "nobody judges this box: start seriatim serve"
+
+
+def test_blocks_of_a_process_share_a_judge_that_stays_for_the_last_of_them(box, sql):
+    defined(box, policy=sq.Standard(), sequence="n")
+    box.publish([order("a", n) for n in (2, 1)])
+
+    def judged():
+        sql.execute(f'LISTEN "{received(sql)[0].channel}"')
+        while (row := received(sql)[0]).reason:
+            list(sql.notifies(timeout=1, stop_after=1))
+        return row.message_id
+
+    with judging(box, Process(uuid4(), "second", "host", 1)):
+        with box.more(1) as another, judging(another, Process(uuid4(), "first", "host", 1)):
+            assert judged() == "a-1"
+            assert len(operations.judges(box)) == 1
+        box.publish([order("b", n) for n in (2, 1)])
+        assert judged() in ("a-2", "b-1")
+    assert operations.judges(box) == []
 
 
 def test_what_it_doesnt_hand_out(box, sql):

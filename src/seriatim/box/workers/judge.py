@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from uuid import uuid4
 
 import psycopg
 
@@ -26,53 +27,78 @@ from seriatim.pipeline.text.event_log import LOG
 _BEAT_S, _LATELY_S = 5.0, 600.0
 #: How often it does so behind a pooler, where it hears nobody; and its pause after a failure, seconds.
 _PAUSE_S = 1.0
+#: The judges of this process, by the box and the role; a forked process has none of its parent.
+_SHARED: dict[tuple[int, str, str, str | None], _Thread] = {}
+_LOCK = threading.Lock()
 
 
 @contextmanager
 def judging(box: MessageBox, process: Process) -> Iterator[None]:
-    """Judge while the block runs, on a connection of its own; not by a role that may not route."""
-    heard, told = os.pipe()  # closing the one makes the other readable
-    ends = threading.Event()
-    thread = threading.Thread(target=_run, args=(box, process, ends, heard), name="seriatim-judge", daemon=True)
-    thread.start()
+    """Judge while the block runs, on a connection of its own; not by a role that may not route. The blocks of one process share a judge."""
+    place = (os.getpid(), box.dsn, box.schema, box.access.role)
+    with _LOCK:
+        if (shared := _SHARED.get(place)) is None:
+            shared = _SHARED[place] = _Thread(box.more(0), process)
+        shared.blocks += 1
     try:
         yield
     finally:
-        ends.set()
-        os.close(told)
-        thread.join(2 * _BEAT_S)
+        with _LOCK:
+            shared.blocks -= 1
+            is_over = shared.blocks == 0
+            if is_over:
+                del _SHARED[place]
+        if is_over:
+            shared.end()
 
 
-def _run(box: MessageBox, process: Process, ends: threading.Event, heard: int) -> None:
-    try:
-        _judge(box, process, ends, heard)
-    finally:
-        os.close(heard)
+class _Thread(threading.Thread):
+    def __init__(self, box: MessageBox, process: Process) -> None:
+        super().__init__(name="seriatim-judge", daemon=True)
+        #: How many blocks of this process share it.
+        self.blocks = 0
+        self._box = box
+        #: It may outlive the worker that began it.
+        self._process = replace(process, process_id=uuid4())
+        self._ends = threading.Event()
+        self._heard, self._told = os.pipe()  # closing the one makes the other readable
+        self.start()
 
+    def end(self) -> None:
+        self._ends.set()
+        os.close(self._told)
+        self.join(2 * _BEAT_S)
 
-def _judge(box: MessageBox, process: Process, ends: threading.Event, heard: int) -> None:
-    told = ""
-    while not ends.is_set():
+    def run(self) -> None:
         try:
-            with box.more(1) as own, own.access.connect() as connection:
-                judging_here = _Judge(own.access, connection, process, ends, heard)
-                if leaves_one := judging_here.leaves_one():
-                    judging_here.run()
-            if not leaves_one:
-                ends.wait(_BEAT_S)
-        except EnvironmentProblem as error:  # the role may not route, as a rule
-            LOG.info("judging_not_allowed", _error=error)
-            return
-        except Unavailable:  # the threads that need the database report it
-            ends.wait(_PAUSE_S)
-        except SeriatimError as error:
-            if str(error) != told and not ends.is_set():
-                LOG.warning("judging_interrupted", error=error)
-            told = str(error)
-            ends.wait(_PAUSE_S)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the next look may do
-            LOG.exception("judging_interrupted", error=error)
-            ends.wait(_PAUSE_S)
+            self._judge()
+        finally:
+            os.close(self._heard)
+            self._box.close()
+
+    def _judge(self) -> None:
+        told, ends = "", self._ends
+        while not ends.is_set():
+            try:
+                with self._box.more(1) as own, own.access.connect() as connection:
+                    judging_here = _Judge(own.access, connection, self._process, ends, self._heard)
+                    if leaves_one := judging_here.leaves_one():
+                        judging_here.run()
+                if not leaves_one:
+                    ends.wait(_BEAT_S)
+            except EnvironmentProblem as error:  # the role may not route, as a rule
+                LOG.info("judging_not_allowed", _error=error)
+                return
+            except Unavailable:  # the threads that need the database report it
+                ends.wait(_PAUSE_S)
+            except SeriatimError as error:
+                if str(error) != told and not ends.is_set():
+                    LOG.warning("judging_interrupted", error=error)
+                told = str(error)
+                ends.wait(_PAUSE_S)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the next look may do
+                LOG.exception("judging_interrupted", error=error)
+                ends.wait(_PAUSE_S)
 
 
 class _Judge:
