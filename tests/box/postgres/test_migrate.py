@@ -97,7 +97,9 @@ def _exchange(patch, known):
     for module in ("seriatim.box.postgres.migrate", "seriatim.box.postgres.replacement"):
         patch.setattr(f"{module}.routines", lambda: known)
     patch.setattr(present, "routines", lambda: known)
+    named = {one.name: one for one in sorted(known, key=lambda one: one.name)}
     for where in (migrating, present):
+        patch.setattr(where, "by_name", lambda: named)
         patch.setattr(where, "checksum", present.checksum.__wrapped__)
 
 

@@ -21,7 +21,7 @@ import psycopg
 
 from seriatim.box.postgres.migration_locks import SETTINGS, MigrationLocks
 from seriatim.box.postgres.replacement import Replacement
-from seriatim.box.postgres.routines import checksum, of_tables, routines, rules
+from seriatim.box.postgres.routines import by_name, checksum, of_tables, routines, rules
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema, template, with_constants
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch, SeriatimError
@@ -94,7 +94,7 @@ def migrations() -> tuple[Migration, ...]:
 def find(statements: Statements) -> Applied | None:
     """Read the versions that have made the box in a schema; None if there is no such schema."""
     schema = statements.schema
-    row = statements.one("find_schema", schema=schema, names=_names())
+    row = statements.one("find_schema", schema=schema, names=list(by_name()))
     if not row.is_there:
         return None
     if not row.is_box:
@@ -188,16 +188,12 @@ def _rights() -> str:
 
 def _records(applied: Sequence[Migration]) -> str:
     rows = ",\n    ".join(f"({migration.number}, '{migration.name}', '{migration.checksum}')" for migration in applied)
-    names = ", ".join(f"'{name}'" for name in _names())
+    names = ", ".join(f"'{name}'" for name in by_name())
     migrated = f"INSERT INTO {{schema}}.migrations (number, name, checksum) VALUES\n    {rows};\n" if rows else ""
     return (
         f"{migrated}INSERT INTO {{schema}}.function_sets (checksum, names)\n"
         f"VALUES ('{checksum()}', ARRAY[{names}]) ON CONFLICT (checksum) DO NOTHING;\n"
     )
-
-
-def _names() -> list[str]:
-    return [routine.name for routine in routines()]
 
 
 def _newest() -> int:

@@ -70,10 +70,16 @@ class Routine:
 
 
 @cache
+def by_name() -> Mapping[str, Routine]:
+    """All functions and views, by their names in alphabetical order. Each process that opens a box reads them."""
+    return {routine.name: routine for routine in sorted(map(_read, _files()), key=lambda routine: routine.name)}
+
+
+@cache
 def routines() -> tuple[Routine, ...]:
     """All functions and views, in an order in which they can be created."""
-    known = {routine.name: routine for routine in map(_read, _files())}
-    graph = {name: sorted(routine.needs & known.keys()) for name, routine in sorted(known.items())}
+    known = by_name()
+    graph = {name: sorted(routine.needs & known.keys()) for name, routine in known.items()}
     return tuple(known[name] for name in TopologicalSorter(graph).static_order())
 
 
@@ -94,7 +100,7 @@ def rules() -> tuple[str, ...]:
 @cache
 def checksum() -> str:
     """The SHA-256 of all functions, views and rules, whatever the schema's name."""
-    texts = [routine.text for routine in sorted(routines(), key=lambda routine: routine.name)]
+    texts = [routine.text for routine in by_name().values()]
     return hashlib.sha256("\n".join([*texts, *rules()]).encode()).hexdigest()
 
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel import dialog, streams
@@ -44,7 +46,12 @@ _CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_|]+
 
 
 def template(package: str, path: str) -> str:
-    return resources.files(package).joinpath(path).read_text(encoding="utf-8")
+    return _root(package).joinpath(path).read_text(encoding="utf-8")
+
+
+@cache
+def _root(package: str) -> Traversable:
+    return resources.files(package)
 
 
 def with_parts(package: str, folder: str, text: str) -> str:
