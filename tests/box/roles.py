@@ -9,7 +9,7 @@ from psycopg import sql
 
 import seriatim as sq
 
-__all__ = ["CATALOGUE", "as_role", "dsn_of", "in_sql", "make", "rows"]
+__all__ = ["CATALOGUE", "as_role", "dsn_of", "in_sql", "make", "make_owner", "rows"]
 
 #: What of dialogs each role with a right reads, as far as its rights go.
 CATALOGUE = frozenset({"message_types", "contracts", "services", "links", "link_streams", "transmission"})
@@ -20,6 +20,14 @@ def make(box, *names, options="LOGIN"):
     with psycopg.connect(box.dsn, autocommit=True) as connection:
         for name in names:
             connection.execute(sql.SQL("CREATE ROLE {} " + options).format(sql.Identifier(name)))
+
+
+def make_owner(dsn, owner, member):
+    """Make a role that may make boxes in a database, and a member of it; return their DSNs."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {owner} LOGIN; CREATE ROLE {member} LOGIN IN ROLE {owner}")
+        connection.execute(f"GRANT CREATE ON DATABASE {connection.info.dbname} TO {owner}")
+    return dsn.replace("seriatim@", f"{owner}@"), dsn.replace("seriatim@", f"{member}@")
 
 
 def dsn_of(box, name):

@@ -21,6 +21,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.views.invariants import audit
 from seriatim.cli.main import main
 from seriatim.operations import groups, retention
+from tests.box.roles import make_owner
 from tests.soak import sized
 
 pytestmark = pytest.mark.dear
@@ -391,6 +392,18 @@ def test_who_completes_does_not_wait_for_the_clean_up(box):
     assert days(box) == [] or rows(box, "history_rest") == 1
     retention.purge(box)
     whole(box)
+
+
+@pytest.mark.parametrize("who", ["superuser", "member"])
+def test_the_owner_drops_days_that_another_role_has_made(databases, who):
+    with databases.clone() as dsn:
+        owner, member = make_owner(dsn, "owns_box", "joins_owner")
+        sq.MessageBox.migrate(owner)
+        with sq.MessageBox.open(dsn if who == "superuser" else member) as box:
+            retention.purge(box)
+        with sq.MessageBox.open(owner) as box:
+            assert len(days(box)) == 8
+            assert purge_at(box, later(days=8)).days == 8
 
 
 # ---- message ids, tickets, waiters

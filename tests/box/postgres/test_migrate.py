@@ -20,6 +20,7 @@ from seriatim.box.postgres.template import for_schema
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grant
 from tests.blocked import wait_until_blocked
+from tests.box.roles import make_owner
 from tests.box.schema_text import schema_text
 
 #: Settings of a role with which a schema that relied on the defaults would become another one, or none.
@@ -337,6 +338,37 @@ def test_roles_keep_their_rights(own, monkeypatch):
         with psycopg.connect(own.dsn) as connection:
             connection.execute("DROP OWNED BY keeps_rights")
             connection.execute("DROP ROLE keeps_rights")
+
+
+@pytest.mark.parametrize("who", ["superuser", "member"])
+def test_a_box_that_another_role_migrates_stays_its_owners(database, monkeypatch, who):
+    dsn = database()
+    owner, member = make_owner(dsn, "owns_box", "joins_owner")
+    sq.MessageBox.migrate(owner)
+    with newer(monkeypatch, functions=[MORE], migration="CREATE TABLE {schema}.more ();"):
+        sq.MessageBox.migrate(dsn if who == "superuser" else member)
+        for one in (owner, member, dsn):
+            with sq.MessageBox.open(one) as box:
+                box.define(sq.Queue("q", policy=sq.Unordered()))
+                box.publish(sq.Message(type="t", context={"to": "q"}))
+                with box.session() as tx:
+                    assert len(tx.receive("q")) == 1
+        with psycopg.connect(dsn) as connection:
+            owners = connection.execute(
+                "SELECT proowner::regrole::text FROM pg_proc WHERE pronamespace = 'seriatim'::regnamespace"
+                " UNION SELECT relowner::regrole::text FROM pg_class WHERE relnamespace = 'seriatim'::regnamespace"
+            ).fetchall()
+    assert owners == [("owns_box",)]
+
+
+def test_a_role_that_can_not_become_the_owner_migrates_nothing(database):
+    dsn = database()
+    owner, member = make_owner(dsn, "owns_box", "joins_owner")
+    sq.MessageBox.migrate(owner)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("GRANT owns_box TO joins_owner WITH SET FALSE")
+    with pytest.raises(sq.EnvironmentProblem, match='permission denied to set role "owns_box"'):
+        sq.MessageBox.migrate(member)
 
 
 def test_a_migration_waits_for_who_uses_the_box_and_holds_nobody_up_for_long(own, monkeypatch, caplog):

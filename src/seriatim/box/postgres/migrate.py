@@ -3,9 +3,9 @@
 The tables of a box are made by the baseline, the files of ``schema/tables/``, and by migrations, which change tables and rows only; a
 migration is never edited, and calls no function that it doesn't bring along. Functions and views have one present text each
 (`routines`): each migration of a box replaces all of them. Everything runs in one transaction, one process at a time, while nobody
-else publishes or has messages in hand: no transaction sees two versions. There is no way back: a newer schema needs a newer
-seriatim. A box stores the checksums of its migrations, and of each set of functions and views that it has had, so a box of a
-different build is detected.
+else publishes or has messages in hand: no transaction sees two versions. A superuser or a member of the owner migrates a box as its
+owner, which has to own all functions. There is no way back: a newer schema needs a newer seriatim. A box stores the checksums of its
+migrations, and of each set of functions and views that it has had, so a box of a different build is detected.
 """
 
 from __future__ import annotations
@@ -149,6 +149,7 @@ def migrate(statements: Statements) -> list[Migration]:
         connection.execute(for_schema(_everything(), schema))
         return list(migrations())
     _refuse(applied, schema)
+    statements.do("become_owner", schema=schema)
     pending = [migration for migration in migrations() if migration.number > applied.version]
     if not applied.is_present:
         locks.lock_out()

@@ -1,5 +1,5 @@
 -- Make the history's partition for a day (UTC). Return FALSE if it exists, or if rows of that day are in the rest,
--- where they stay.
+-- where they stay. The owner of the box owns it, whichever of its members calls.
 CREATE OR REPLACE FUNCTION {schema}.add_history_day(of_day date) RETURNS boolean
 AS $function$
 DECLARE
@@ -14,6 +14,10 @@ BEGIN
     END IF;
     -- Made separately and then attached: readers and writers of the other partitions go on.
     EXECUTE format('CREATE TABLE {schema}.%I (LIKE {schema}.history INCLUDING DEFAULTS)', part);
+    EXECUTE format(
+        'ALTER TABLE {schema}.%I OWNER TO %I', part,
+        (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE oid = '{schema}'::regnamespace)
+    );
     EXECUTE format(
         'ALTER TABLE {schema}.history ATTACH PARTITION {schema}.%I FOR VALUES FROM (%L) TO (%L)', part, begins, ends
     );
