@@ -7,9 +7,11 @@ from decimal import Decimal
 
 import psycopg
 import pytest
+from psycopg import sql
 
 import seriatim as sq
 from seriatim.operations import links, set_aside
+from seriatim.operations.grants import grant, revoke
 from seriatim.operations.links import transmit
 from tests.box import roles
 from tests.box.links.pairs import ORDER, Pair, carried, order, paired
@@ -283,6 +285,30 @@ def test_a_pair_keeps_its_box_and_its_role(pair: Pair):
     with pytest.raises(sq.UsageError, match="is no id of a box"):
         links.accept(pair.far, "x", role=pair.role, other="x", **operator)
     links.remove(pair.far, "near", force=True, **operator) if not links.status(pair.far) else None
+
+
+def test_a_role_without_its_rights_speaks_on(pair: Pair):
+    grant(pair.far, pair.role, see=["orders"])
+    revoke(pair.far, pair.role)
+    pair.send(1)
+    assert transmit(pair.near)[0].error is None
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        roles.in_sql(pair.far, pair.role, "SELECT box.schema_version()")
+
+
+def test_a_role_with_an_odd_name_speaks_until_it_is_dropped(pair: Pair):
+    operator = {"actor": "test", "reason": "a test"}
+    odd = f'{pair.role} "odd"'
+    roles.make(pair.far, odd)
+    accepted = {"other": str(pair.near.id), "queues": ["orders"], "replace": True, **operator}
+    links.accept(pair.far, "near", role=odd, **accepted)
+    may = "SELECT has_function_privilege(%s, 'box.link_push(bytea)', 'EXECUTE')"
+    assert roles.rows(pair.far, may, [odd]) == [(True,)]
+    for drop in ("DROP OWNED BY {}", "DROP ROLE {}"):
+        roles.rows(pair.far, drop.format(sql.Identifier(odd).as_string()))
+    links.accept(pair.far, "near", role=pair.role, **accepted)
+    pair.send(1)
+    assert transmit(pair.near)[0].error is None
 
 
 def test_definitions_that_dont_fit_are_refused(pair: Pair):

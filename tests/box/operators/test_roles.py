@@ -480,6 +480,21 @@ def test_revoking(team):
         tx.connection.execute(f"DROP ROLE {name}; CREATE ROLE {name}")  # nothing of it is left that keeps it
 
 
+def test_a_role_that_was_dropped_before_its_rights_were_revoked(team):
+    box, role = team
+    name, _ = role("gone")
+    grant(box, name, publish=["shop"], types=["order"])
+    with box.session() as tx:
+        tx.connection.execute(f"DROP OWNED BY {name}; DROP ROLE {name}; CREATE ROLE {name}")
+    assert sq.MessageBox.migrate(box.dsn, schema=box.schema) == []
+    (left,) = grants(box)
+    assert left.role.startswith("unknown (OID=")
+    revoke(box, left.role)
+    assert grants(box) == []
+    with box.session() as tx:
+        assert tx.connection.execute(f"SELECT FROM {box.schema}.id_spaces").fetchall() == []
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
 import psycopg
 import pytest
 
 import seriatim as sq
 from seriatim.box.operators import tokens as of_box
-from seriatim.operations import grants
+from seriatim.operations import grants, links
 from seriatim.operations.tokens import create_token, revoke_token, tokens
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
@@ -63,6 +64,17 @@ def test_a_token_is_found_until_it_is_revoked_and_only_its_hash_is_kept(shop):
     assert found(shop, token) is None
     with pytest.raises(sq.NotFound):
         revoke_token(shop, "shop")
+
+
+def test_a_server_keeps_what_its_tokens_need(shop):
+    why = {"actor": "ann", "reason": "a test"}
+    token = create_token(shop, "shop", role="app", publish=["orders"], server="srv")
+    grants.grant(shop, "srv", see=["orders"])
+    grants.revoke(shop, "srv")
+    links.accept(shop, "north", role="srv", other=str(uuid4()), queues=["bills"], **why)
+    links.remove(shop, "north", **why)
+    with as_role(shop, "srv") as served:
+        assert found(served, token).name == "shop"
 
 
 @pytest.mark.parametrize(

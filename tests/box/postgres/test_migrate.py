@@ -19,7 +19,9 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema
 from seriatim.operations.box_status import box_status
 from seriatim.operations.grants import grant
+from seriatim.operations.links import transmit
 from tests.blocked import wait_until_blocked
+from tests.box.links.pairs import carried, paired
 from tests.box.roles import make_owner
 from tests.box.schema_text import schema_text
 
@@ -338,6 +340,15 @@ def test_roles_keep_their_rights(own, monkeypatch):
         with psycopg.connect(own.dsn) as connection:
             connection.execute("DROP OWNED BY keeps_rights")
             connection.execute("DROP ROLE keeps_rights")
+
+
+def test_the_role_of_another_box_sends_on(databases, monkeypatch):
+    with paired(databases) as pair:
+        with newer(monkeypatch, migration="SELECT 1;"):
+            sq.MessageBox.migrate(pair.far.dsn, schema=pair.far.schema)
+        pair.send(1)
+        assert transmit(pair.near)[0].error is None
+        assert carried(pair.far) == [("c1", 1, False)]
 
 
 @pytest.mark.parametrize("who", ["superuser", "member"])

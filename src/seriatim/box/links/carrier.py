@@ -114,7 +114,7 @@ class Carrier(Closing):
             raise EnvironmentProblem(
                 f"the other box refuses the role: {error.diag.message_primary}",
                 where=self._where,
-                remedy="there: seriatim link accept NAME --role ROLE --box ID",
+                remedy="there: seriatim link accept NAME --role ROLE --box ID, with each --queue and --service that this box may use",
             ) from error
         except psycopg.Error as error:
             raise Unavailable(

@@ -112,7 +112,8 @@ class HttpsCarrier:
             return EnvironmentProblem(
                 "the other box doesn't know the key of this side's certificate",
                 where=self._where,
-                remedy="there: seriatim link accept NAME --certificate FILE --box ID; with --replace if the key is another one",
+                remedy="there: seriatim link accept NAME --certificate FILE --box ID, with each --queue and --service that this box may "
+                "use; with --replace if the key is another one",
             )
         if status in (408, 429, 500, 502, 503, 504):
             return Unavailable(

@@ -108,7 +108,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     _check_locations(transaction, rights.dispense)
     _check_services(transaction, rights.send)
     transaction.do("grant", role=role, **named)
-    if not transaction.rows("let_in", role=role):  # a role that isn't there got nothing
+    if not transaction.do("set_access", role=role):  # a role that isn't there got nothing
         raise NotFound(
             f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
         )
@@ -130,7 +130,7 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
     if not has_rights and (rights or transaction.rows("is_let_in", role=role) != [(True,)]):
         raise UsageError(f"the role {role!r} has no rights in this box", remedy="seriatim box grants")
     transaction.do("revoke", role=role, all_of_them=not rights, **named)
-    transaction.do("shut_out", role=role)
+    transaction.do("set_access", role=role)
     if rights.types or not rights:
         _record(transaction, f"revoked types from role {role}")
 

@@ -68,10 +68,8 @@ def accept(
         traces=may.trace,
     )
     transaction.do("link_believe", of_name=name)
-    if role is not None:
-        transaction.do("link_let_in", who=role)
-    if former.role is not None and former.role != role:
-        transaction.do("link_shut_out", who=former.role)
+    for one in {role, former.role} - {None}:
+        transaction.do("set_access", role=one)
     details = {
         "link": name,
         "box": str(peer),
@@ -156,7 +154,6 @@ def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) ->
         )
     role = transaction.one("link_pair", name=name, peer=None, role=None, public_key=None).role
     transaction.do("drop_link", name=name)
-    if role is not None:
-        transaction.do("link_shut_out", who=role)
+    transaction.do("set_access", role=role)
     log(transaction, by, "remove link", queue=None, group=None, details={"link": name, "messages": waiting})
     return int(waiting)

@@ -91,7 +91,7 @@ def create(
         "create_token", name=name, hash_body=_hash(token), role=role, server=facts.server, expires_us=expires_us, **rights
     ):  # fmt: skip
         raise UsageError(f"there is a token {name!r} already", remedy="revoke it first, or choose another name")
-    transaction.rows("let_in", role=facts.server)
+    transaction.do("set_access", role=facts.server)
     return token
 
 

@@ -181,9 +181,9 @@ def _everything() -> str:
 
 
 def _rights() -> str:
-    """Return the template that gives only the roles with rights their functions."""
+    """Return the template that gives each role the functions that it needs, and no others."""
     return "".join(
-        f"{template(_PACKAGE, f'sql/schema/{name}.sql').strip()};\n" for name in ("shut_all_out", "let_in_again")
+        f"{template(_PACKAGE, f'sql/schema/{name}.sql').strip()};\n" for name in ("shut_all_out", "set_access_again")
     )
 
 

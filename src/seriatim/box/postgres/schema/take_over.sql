@@ -11,3 +11,7 @@ ALTER TABLE {schema}.id_spaces DROP COLUMN since_upgrade;
 DROP FUNCTION {schema}.take_in_one_on_way;
 DROP FUNCTION {schema}.permit_entries_for;
 DROP FUNCTION {schema}.record_caused_events;
+DROP FUNCTION {schema}.let_in;
+DROP FUNCTION {schema}.shut_out;
+DROP FUNCTION {schema}.link_let_in;
+DROP FUNCTION {schema}.link_shut_out;

@@ -1,16 +1,14 @@
--- Purpose: revoke rights of a role, some or all.
+-- Purpose: revoke rights of a role, some or all. A role that was dropped is named as grants.sql names it.
 -- Locks: the rows.
--- Index: grants_each_once, granted_types_pkey.
-WITH known AS (
-    SELECT oid::regrole AS role FROM pg_roles WHERE rolname = %(role)s
-), matched AS (
+-- Index: none; the tables are small.
+WITH matched AS (
     DELETE FROM {schema}.granted_types
-    WHERE role = (SELECT role FROM known) AND (%(all_of_them)s OR type = ANY (%(types)s::text[]))
+    WHERE pg_get_userbyid(role::oid) = %(role)s AND (%(all_of_them)s OR type = ANY (%(types)s::text[]))
 ), space AS (
-    DELETE FROM {schema}.id_spaces WHERE role = (SELECT role FROM known) AND %(all_of_them)s
+    DELETE FROM {schema}.id_spaces WHERE pg_get_userbyid(role::oid) = %(role)s AND %(all_of_them)s
 )
 DELETE FROM {schema}.grants AS given
-WHERE role = (SELECT role FROM known) AND (
+WHERE pg_get_userbyid(role::oid) = %(role)s AND (
     %(all_of_them)s OR EXISTS (
         SELECT FROM unnest(
             %(may)s::text[], %(queue_ids)s::integer[], %(locations)s::text[], %(services)s::text[]

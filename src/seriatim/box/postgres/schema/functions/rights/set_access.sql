@@ -1,18 +1,38 @@
--- Let a role call the functions that check its rights themselves, and read the catalogue of dialogs as far as it has
--- rights; with a right of operators also the views of its queues.
-CREATE OR REPLACE FUNCTION {schema}.let_in(who regrole) RETURNS void
+-- Let a role call what it needs, and nothing else. A role with a right, or the server of a token, calls the functions that check
+-- rights themselves, and reads the catalogue of dialogs as far as it has rights; with a right of operators also the views of
+-- its queues. A role that speaks as another box calls the doors of links.
+CREATE OR REPLACE FUNCTION {schema}.set_access(who regrole) RETURNS void
 AS $function$
 DECLARE
+    has_rights boolean := EXISTS (
+        SELECT FROM {schema}.grants WHERE role = who UNION ALL SELECT FROM {schema}.tokens WHERE server = who
+    );
+    link_doors text[] := (
+        SELECT ARRAY['link_push', 'link_fetch'] || CASE WHEN traces THEN ARRAY['link_trace'] END
+        FROM {schema}.known_links WHERE role = who
+    );
     door regprocedure;
     seen regclass;
 BEGIN
+    IF NOT has_rights THEN
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+        EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+        EXECUTE format('REVOKE ALL ON SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+        IF link_doors IS NULL THEN
+            RETURN;
+        END IF;
+    END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '{schema}'::regnamespace, who);
     FOR door IN
         SELECT oid FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype
+            AND (has_rights OR proname = ANY (link_doors))
     LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
     END LOOP;
+    IF NOT has_rights THEN
+        RETURN;
+    END IF;
     EXECUTE format(
         'GRANT SELECT ON {schema}.message_types, {schema}.contracts, {schema}.services, {schema}.links, {schema}.link_streams, '
         '{schema}.transmission TO %s', who
