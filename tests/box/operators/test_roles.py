@@ -227,8 +227,7 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
         "beat",
         "forget_process",
     }
-    # Who may publish may do it through a port, one process at a time.
-    known |= {"claim_port", "start_port", "keep_port", "leave_port", "ports_known", "claim_sender_ids"}
+    known |= {"ports_known"}  # names and counts
     known |= {"open_places", "open_places_of"}  # of gates that it sees
     # Of its own leases, or of those that ended an hour ago; who judges, and for which queues nobody does.
     known |= {"note_answer", "drop_deliveries", "judges_here", "asked_in_vain"}
@@ -567,6 +566,24 @@ def test_the_commands(team):
         call("tick").stdout
         == "routed 0 messages, judged 0 groups, fired the timers of 0 dialogs, recovered 0, published 0 of schedules\n"
     )
+
+
+def test_only_the_role_that_holds_a_port_keeps_it_and_gives_it_back(team):
+    box, role = team
+    dsns = [role(name)[1] for name in ("first", "second")]
+    for name in ("first", "second"):
+        grant(box, f"{box.schema}_{name}", publish=["shop"])
+    claim = f"SELECT token FROM {box.schema}.claim_port('lab', '', 'mllp', 'a process', '1 hour')"
+    keep = f"SELECT {box.schema}.keep_port('lab', '', 1, '1 hour', '7', 0, 0, 0, 0, NULL)"
+    leave = f"SELECT {box.schema}.leave_port('lab', '', 1)"
+    with psycopg.connect(dsns[0], autocommit=True) as holder, psycopg.connect(dsns[1], autocommit=True) as other:
+        assert holder.execute(claim).fetchone() == (1,)
+        assert other.execute(keep).fetchone() == (False,)
+        other.execute(leave)
+        assert other.execute(claim).fetchone() is None
+        assert holder.execute(keep).fetchone() == (True,)
+        holder.execute(leave)
+        assert other.execute(claim).fetchone() == (2,)
 
 
 def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):

@@ -7,7 +7,7 @@ DECLARE
     space text := '';
     fresh text[];
 BEGIN
-    PERFORM {schema}.permit_anything();
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     IF NOT {schema}.is_owner() THEN
         space := {schema}.space_of_role({schema}.caller());
     END IF;

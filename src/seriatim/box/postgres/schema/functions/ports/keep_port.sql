@@ -7,13 +7,13 @@ CREATE OR REPLACE FUNCTION {schema}.keep_port(
 ) RETURNS boolean
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_anything();
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     UPDATE {schema}.ports SET
         expires_at = clock_timestamp() + period, seen_at = clock_timestamp(), position = coalesce(new_position, position),
         taken = taken + more_taken, left_out = left_out + more_left_out, id_reused = id_reused + more_reused,
         refused = refused + more_refused, problem = left(present_problem, 2000),
         last_taken_at = CASE WHEN more_taken > 0 THEN clock_timestamp() ELSE last_taken_at END
-    WHERE port = of_port AND partition = of_partition AND token = of_token;
+    WHERE port = of_port AND partition = of_partition AND token = of_token AND role = {schema}.caller();
     RETURN FOUND;
 END
 $function$;

@@ -4,7 +4,7 @@
 CREATE OR REPLACE FUNCTION {schema}.start_port(of_port text, of_partition text, of_kind text, starts jsonb) RETURNS jsonb
 AS $function$
 BEGIN
-    PERFORM {schema}.permit_anything();
+    PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     IF NOT EXISTS (SELECT FROM {schema}.ports WHERE port = of_port AND position IS NOT NULL) THEN
         INSERT INTO {schema}.ports AS known (port, partition, kind, holder, expires_at, position)
         SELECT of_port, one.key, of_kind, '', clock_timestamp(), one.value FROM jsonb_each(starts) AS one ORDER BY one.key
