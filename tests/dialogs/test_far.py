@@ -173,6 +173,14 @@ def test_a_lifetime_that_ends_is_told_once_to_each(boxes):
         assert [json.loads(body)["code"] for kind, _, body in found if kind == "Error"] == [-1]
 
 
+def test_an_error_that_comes_before_the_first_contact_can_be_received(boxes):
+    north, _ = boxes
+    let_expire(north, begun(north, "Header"))
+    north.tick()
+    ((kind, _, body),) = received(north, "bought")
+    assert (kind, json.loads(body)["code"]) == ("Error", -1)
+
+
 def test_a_verb_knows_what_has_come_before_it(boxes):
     north, south = boxes
     handle = begun(north, "Header")

@@ -33,7 +33,7 @@ BEGIN
                 'is_initiator', placed.is_initiator, 'is_monolog', placed.is_monolog
             ) || coalesce((
                 SELECT jsonb_build_object('far_box', road.peer, 'principal', coalesce(road.role::text, encode(road.public_key, 'hex')))
-                FROM {schema}.known_links AS road WHERE road.link_id = placed.link_id
+                FROM {schema}.known_links AS road WHERE road.link_id = placed.link_id AND road.peer IS NOT NULL
             ), '{}')) || CASE WHEN replayed THEN '{"link_replayed": true}' ELSE '{}' END::jsonb, placed.body, 1, nullif(placed.serial, placed.arrival_id + placed.position)
         FROM placed
     ), entered AS (
