@@ -14,6 +14,7 @@ from seriatim.box.definitions.change import Change, Kind
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import EntriesSetAside
 from seriatim.kernel.dialog import CLOSED_KEPT_S
+from seriatim.pipeline.text.event_log import LOG
 
 #: The dialogs of one transaction.
 _DIALOGS = 256
@@ -25,14 +26,17 @@ def fire_due(transaction: Transaction, apart: Begin, is_over: Callable[[], bool]
 
 
 def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Fire timers and end expired dialogs; return the number of dialogs. Locked dialogs are skipped."""
+    """Fire timers and end expired dialogs; return the number of dialogs. Locked dialogs are skipped, and those that fail."""
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
         with (apart or access.transaction)() as transaction:
-            done, set_aside = transaction.one("fire_dialogs", at_most=_DIALOGS)
+            done, set_aside, failed = transaction.one("fire_dialogs", at_most=_DIALOGS)
             if set_aside:
                 transaction.definitions()  # this process may have read no definitions yet, or old ones
                 transaction.notice(EntriesSetAside(set_aside))
+        for handle, error in failed.items():
+            if access.told.is_first(("failing dialog", handle, error)):
+                LOG.error("dialog_not_fired", dialog=handle, error=error)
         total += done
         if is_over():
             break

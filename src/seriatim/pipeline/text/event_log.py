@@ -12,6 +12,7 @@ EVENTS = {
         "box_away": "%(_place)s: no connection can be made, and it is tried again and again: %(error)s",
         "box_back": "%(_box)s is there after %(seconds).0f s",
         "box_reachable": "%(_place)s: connections can be made again",
+        "dialog_not_fired": "the timer or the end of the lifetime of dialog %(dialog)s fails, and is tried again: %(error)s",
         "dialog_unended": "a receiver of queue %(queue)r completes the %(_type)s of a dialog and doesn't end its own side, service "
         "%(service)r: the dialog stays; end it with tx.end(message.dialog.handle)",
         "embedded_not_back": "the embedded PostgreSQL is not back: %(error)s",

@@ -33,11 +33,9 @@ BEGIN
         CONTINUE WHEN own.is_monolog;
         DELETE FROM {schema}.known_transmission AS one USING {schema}.endpoints AS known
         WHERE one.handle = known.handle AND known.conversation_id = own.conversation_id;
-        IF own.link_id IS NOT NULL THEN
-            PERFORM {schema}.say(
-                own.link_id, own.conversation_id, own.is_initiator, 'error', own.opened_in, own.number, {INVALID_CODE}, own.why
-            );
-        END IF;
+        PERFORM {schema}.say(
+            own.link_id, own.conversation_id, own.is_initiator, 'error', own.opened_in, own.number, {INVALID_CODE}, own.why
+        );
         FOR far IN
             SELECT known.handle FROM {schema}.endpoints AS known
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
