@@ -128,6 +128,18 @@ def test_an_end_with_an_error_overtakes_what_hasnt_left(boxes, who):
     assert (side(north)[1], side(south)[1]) == ("CD", "CD")
 
 
+def test_an_error_has_the_highest_code_and_stops_no_later_one(boxes):
+    north, south = boxes
+    handles = [begun(north, "Header") for _ in range(2)]
+    exchange(north)
+    for handle, code in zip(handles, (2**31 - 1, 8), strict=True):
+        with north.session() as tx:
+            tx.end(handle, error=(code, "no money"))
+        exchange(north)
+    told = received(south, "sales") + received(south, "sales")
+    assert {json.loads(body)["code"] for kind, _, body in told if kind == "Error"} == {2**31 - 1, 8}
+
+
 def test_an_error_before_anything_came_leaves_no_side_there(boxes):
     north, south = boxes
     exchange(north)  # Each box learns which version the other one speaks.

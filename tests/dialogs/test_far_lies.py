@@ -99,6 +99,13 @@ def test_a_lie_isnt_taken_and_says_why(boxes, lie, why):
     assert (why in found) if why else found == ""
 
 
+@pytest.mark.parametrize("code", [2**31 - 1, -(2**31), 2**31, -(2**31) - 1, 10**10, 1.5, "1", None])
+def test_an_error_has_an_integer_of_four_bytes_as_its_code(boxes, code):
+    _, south = boxes
+    found = stops(south, header(south, kind="error", code=code, text="no money"))
+    assert (found is None) == (isinstance(code, int) and -(2**31) <= code < 2**31)
+
+
 @pytest.mark.parametrize("text", ["", "[]", "null", '{"kind": "number"}', '{"kind": "gone", "kind": "gone"}', "{"])
 def test_what_is_no_record_isnt_taken(boxes, text):
     _, south = boxes

@@ -30,7 +30,8 @@ BEGIN
         RETURN ''; -- a conversation of a third box
     ELSIF said ->> 'kind' IN ('error', 'gone') THEN
         RETURN CASE WHEN (
-            jsonb_typeof(said -> 'code') = 'number' AND said ->> 'code' ~ '^-?\d{1,9}$' AND length(said ->> 'text') <= 3000
+            jsonb_typeof(said -> 'code') = 'number' AND said ->> 'code' ~ '^-?\d{1,10}$'
+            AND (said ->> 'code')::bigint BETWEEN -2147483648 AND 2147483647 AND length(said ->> 'text') <= 3000
         ) IS NOT TRUE THEN wrong END;
     ELSIF (
         said ->> 'sequence' ~ '^\d{1,15}$' AND said ->> 'got' ~ '^\d{1,15}$' AND said ->> 'chain' ~ '^[0-9a-f]{64}$'
