@@ -1,4 +1,4 @@
-"""Dialogs whose link is gone end as others do, and a dialog that can't be ended stops no other one."""
+"""A link that is removed ends its dialogs: each side says so, and nothing stands still, here or in the other box."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import logging
 import psycopg
 import pytest
 
-from seriatim.operations import invariants
+import seriatim as sq
+from seriatim.operations import invariants, links
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
@@ -42,6 +43,27 @@ def talking(boxes):
     exchange(north)
     assert received(north, "bought") == [("Answer", 0, b"yes")]
     return handle, first.dialog.handle
+
+
+def removed(box, link, **options):
+    return links.remove(box, link, actor="ann", reason="they part", **options)
+
+
+def made_anew(north, south):
+    """The south forgets the north with all its dialogs, and accepts it again; returns how many messages are gone."""
+    with south.session() as tx:
+        ((role,),) = tx.connection.execute(f"SELECT role::text FROM {south.schema}.known_links").fetchall()
+    gone = removed(south, "north", force=True)
+    links.accept(south, "north", role=role, other=str(north.id), services=["Buyer"], actor="ann", reason="they make up")
+    return gone
+
+
+def settled(north, south):
+    """All that waits is carried both ways, and obeyed."""
+    for _ in range(4):
+        exchange(north)
+        for one in (north, south):
+            one.tick()
 
 
 def without_link(box):
@@ -100,3 +122,79 @@ def test_a_dialog_that_cannot_be_ended_stops_no_other_one(boxes, caplog):
         connection.execute(f"DROP FUNCTION {north.schema}.refuse_rows CASCADE")
     assert north.tick().dialogs == 1
     assert errors(north, "bought") == [-1]
+
+
+@pytest.mark.parametrize("who", ["north", "south"])
+def test_a_link_is_removed_with_its_open_dialogs_only_if_forced(boxes, who):
+    north, south = boxes
+    box, link, queue, own = (
+        (north, "south", "bought", talking(boxes)[0])
+        if who == "north"
+        else (south, "north", "sales", talking(boxes)[1])
+    )
+    if who == "north":
+        north.drop(service="Seller")
+        with pytest.raises(sq.ActionRefused, match="it has 1 open dialog"):
+            north.drop(link="south")
+    with pytest.raises(sq.ActionRefused, match="it has 1 open dialog"):
+        removed(box, link)
+    assert removed(box, link, force=True) == 0
+    assert errors(box, queue) == [-4]
+    assert states(box) == {own: "ER"}
+    with box.session() as tx:
+        tx.end(own)
+    assert states(box) == {own: "CD"}
+
+
+def test_messages_that_came_and_have_no_side_yet_keep_their_link(boxes):
+    north, south = boxes
+    begun(north, "Header", "Line")
+    exchange(north, 1)
+    with pytest.raises(sq.ActionRefused, match="messages wait: 2"):
+        removed(south, "north")
+    assert removed(south, "north", force=True) == 2
+
+
+def test_messages_that_havent_left_keep_their_link(boxes):
+    north, _ = boxes
+    begun(north, "Header", "Line")
+    north.drop(service="Seller")
+    with pytest.raises(sq.ActionRefused, match="messages wait: 2"):
+        removed(north, "south")
+    assert removed(north, "south", force=True) == 2
+    assert errors(north, "bought") == [-4]
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["it goes on", "it ends with an error"])
+def test_the_other_side_of_a_dialog_whose_link_was_made_anew_fails_and_stops_no_other_one(boxes, ends):
+    north, south = boxes
+    handle, own = talking(boxes)
+    assert made_anew(north, south) == 0
+    with north.session() as tx:
+        if ends:
+            tx.end(handle, error=(7, "no money"))
+        else:
+            tx.send(handle, "Line", b"more")
+    settled(north, south)
+    assert states(south) == {own: "ER"}
+    assert states(north) == {handle: "CD" if ends else "ER"}
+    assert errors(north, "bought") == ([] if ends else [-4])
+    other = begun(north, "Header")
+    exchange(north)
+    assert errors(south, "sales") == [-4]
+    assert received(south, "sales") == [("Header", 0, b"Header")]
+    with north.session() as tx:
+        tx.end(other, error=(8, "the control stream goes on"))
+    exchange(north)
+    assert errors(south, "sales") == [8]
+
+
+def test_a_begin_that_is_sent_again_over_a_link_that_was_made_anew_begins_no_second_dialog(databases):
+    with two_boxes(databases, keep_sent="1d") as (north, south):
+        handle, own = talking((north, south))
+        made_anew(north, south)
+        with north.session() as tx:
+            tx.send(handle, "Line", b"more")
+        settled(north, south)
+        assert states(south) == {own: "ER"}
+        assert errors(north, "bought") == [-4]

@@ -103,7 +103,7 @@ def remove(box: MessageBox, name: str, *, force: bool = False, actor: str, reaso
     Args:
         box: the box.
         name: the name of the link.
-        force: also if messages are on their way; they are gone.
+        force: also if messages are on their way, which are gone, or dialogs are open: each fails here, and there with its next message.
         actor: the operator's name.
         reason: why; both are written to the operator log.
 
@@ -112,7 +112,7 @@ def remove(box: MessageBox, name: str, *, force: bool = False, actor: str, reaso
 
     Raises:
         UsageError: there is no such link.
-        ActionRefused: queues lead over it; or messages wait, and it isn't forced.
+        ActionRefused: queues or services lead over it; or messages wait or dialogs are open, and it isn't forced.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     return box.access.within(operators.remove, Operator(actor, reason), name, force=force)

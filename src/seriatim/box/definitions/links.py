@@ -14,6 +14,7 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.files.json_form import from_json, to_json
 from seriatim.pipeline.text.command import command
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
 
@@ -49,19 +50,23 @@ def put(statements: Statements, new: Link) -> Change | None:
     return Change("changed" if new.name in there else "added", Kind.LINK, new.name, fields)
 
 
-def drop(statements: Statements, name: str) -> None:
-    queues, waiting = statements.one("link_use", name=name)
+def drop(statements: Statements, name: str, *, force: bool = False) -> int:
+    """Forget a link; with `force` also with what waits and with open dialogs, which fail. Return how many messages are gone."""
+    queues, waiting, dialogs = statements.one("link_use", name=name)
     if queues:
         raise ActionRefused(
             f"link {name!r} can't be dropped: queues lead over it: {', '.join(queues[:5])}",
             remedy="drop them first, or together with it",
         )
-    if waiting:
+    if (waiting or dialogs) and not force:
+        what = f"messages wait: {waiting:,}" if waiting else f"it has {counted(dialogs, 'open dialog')}"
         raise ActionRefused(
-            f"link {name!r} can't be dropped: messages wait to be sent: {waiting:,}",
-            remedy=f"wait until they are acknowledged, or remove it with what waits: {command('link', 'remove', name)} --force",
+            f"link {name!r} can't be dropped: {what}",
+            remedy="wait until messages are acknowledged, and end dialogs; or remove it with what waits, and with an Error "
+            f"for each dialog: {command('link', 'remove', name)} --force",
         )
-    statements.do("drop_link", name=name)
+    statements.do("drop_link", of_name=name)
+    return int(waiting)
 
 
 def check_place(statements: Statements, old: BoxQueue | None, new: Queue) -> None:

@@ -10,7 +10,7 @@ from uuid import UUID
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.definitions.links import linked
+from seriatim.box.definitions.links import drop, linked
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.pipeline.text.command import command
@@ -139,21 +139,13 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
 
 
 def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) -> int:
-    """Forget a link with its streams; returns how many messages that were on their way are gone."""
+    """Forget a link as `drop` does; a role that spoke over it may do so no more."""
     transaction.do("lock_definitions")
     known = linked(transaction)
     if name not in known:
         raise NotFound(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
-    queues, waiting = transaction.one("link_use", name=name)
-    if queues:
-        raise ActionRefused(f"queues lead over link {name!r}: {', '.join(queues[:5])}", remedy="drop them first")
-    if waiting and not force:
-        raise ActionRefused(
-            f"messages wait on link {name!r}: {waiting:,}",
-            remedy="wait until they are acknowledged; or --force, and they are gone",
-        )
     role = transaction.one("link_pair", name=name, peer=None, role=None, public_key=None).role
-    transaction.do("drop_link", name=name)
+    gone = drop(transaction, name, force=force)
     transaction.do("set_access", role=role)
-    log(transaction, by, "remove link", queue=None, group=None, details={"link": name, "messages": waiting})
-    return int(waiting)
+    log(transaction, by, "remove link", queue=None, group=None, details={"link": name, "messages": gone})
+    return gone

@@ -93,7 +93,7 @@ def _transmit(box: MessageBox, name: str | None, *, at_once: bool, json_: bool) 
 
 @link.command("remove")
 @click.argument("name")
-@flag("--force", "Also if messages are on their way; they are gone.")
+@flag("--force", "Also if messages are on their way, which are gone, or dialogs are open, which fail.")
 @flag("--yes", "Don't ask for confirmation.")
 @acts_on_box(REMOVED)
 def remove(box: MessageBox, name: str, *, force: bool, yes: bool, why: Why, json_: bool) -> None:

@@ -292,8 +292,8 @@ def _far_dialogs(work: Work) -> Finding | None:
     if broken:
         return wrong(_listed(told), "it is tried again each minute; seriatim dialogs end HANDLE --cleanup ends one")
     remedy = (
-        "seriatim dialogs list --unanswered 1m tells why; if that box never comes back: seriatim dialogs end HANDLE --cleanup, and "
-        "seriatim link remove LINK"
+        "seriatim dialogs list --unanswered 1m tells why; if that box never comes back: seriatim link remove LINK --force, "
+        "which fails them"
     )
     return warning(_listed(told), remedy)
 

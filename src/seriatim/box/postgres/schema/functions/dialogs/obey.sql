@@ -7,6 +7,7 @@ DECLARE
     item {schema}.dialog_inbox;
     own {schema}.endpoints;
     what text;
+    is_left boolean;
     is_over boolean;
 BEGIN
     FOR item IN
@@ -17,8 +18,18 @@ BEGIN
         what := item.said ->> 'kind';
         SELECT known.* INTO own FROM {schema}.endpoints AS known
         WHERE known.conversation_id = of_conversation AND known.is_initiator = as_initiator FOR UPDATE;
+        -- Its link was removed, and the two boxes have another one now.
+        is_left := own.link_id IS NOT NULL AND NOT EXISTS (
+            SELECT FROM {schema}.known_links AS one WHERE one.link_id = own.link_id
+        );
+        IF is_left THEN
+            own.handle := NULL;
+        END IF;
         IF own.handle IS NULL AND what <> 'restored' THEN
-            is_over := {schema}.is_over(item.link_id, item.said, NOT as_initiator AND (what <> 'number' OR item.said -> 'sequence' <> '0'));
+            is_over := {schema}.is_over(
+                item.link_id, item.said,
+                NOT as_initiator AND (is_left OR what <> 'number' OR item.said -> 'sequence' <> '0')
+            ) OR is_left;
             IF NOT as_initiator AND what = 'number' AND item.said -> 'sequence' = '0' AND NOT is_over THEN
                 own := {schema}.begin_here(item);
             END IF;
@@ -26,7 +37,7 @@ BEGIN
                 PERFORM {schema}.say(
                     item.link_id, of_conversation, as_initiator, 'gone', (item.said #>> '{number,0}')::bigint,
                     (item.said #>> '{number,1}')::bigint,
-                    CASE WHEN item.said -> 'sequence' = '0' THEN {UNTAKEN_CODE} ELSE {HISTORY_CODE} END,
+                    CASE WHEN item.said -> 'sequence' = '0' AND NOT is_left THEN {UNTAKEN_CODE} ELSE {HISTORY_CODE} END,
                     'the other box has no such dialog any more, or never took anything of it'
                 );
             END IF;

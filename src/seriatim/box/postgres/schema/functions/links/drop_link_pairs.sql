@@ -6,19 +6,14 @@ AS $function$
 DECLARE
     gone bigint := (SELECT coalesce(sum(sent - acked), 0) FROM {schema}.link_streams_out WHERE acked < sent);
     place record;
-    side uuid;
 BEGIN
     FOR place IN SELECT queue_id FROM {schema}.queues WHERE definition ->> 'at' IS NOT NULL LOOP
         gone := gone + (SELECT count(*) FROM {schema}.entries WHERE queue_id = place.queue_id);
         PERFORM {schema}.link_leave(ARRAY(SELECT entry_id FROM {schema}.entries WHERE queue_id = place.queue_id));
     END LOOP;
-    FOR side IN SELECT handle FROM {schema}.endpoints WHERE link_id IS NOT NULL ORDER BY handle FOR UPDATE LOOP
-        PERFORM {schema}.drop_said(side);
-        PERFORM {schema}.happen(
-            side, 'gone comes', NULL, {COPY_CODE}, 'this box is a copy, and the original goes on with the dialog'
-        );
-    END LOOP;
-    UPDATE {schema}.endpoints SET number = NULL WHERE link_id IS NOT NULL;
+    PERFORM {schema}.leave_dialogs(
+        one.link_id, {COPY_CODE}, 'this box is a copy, and the original goes on with the dialog'
+    ) FROM {schema}.known_links AS one;
     DELETE FROM {schema}.dialog_inbox WHERE TRUE;
     DELETE FROM {schema}.dialog_records WHERE TRUE;
     DELETE FROM {schema}.conversations WHERE TRUE;

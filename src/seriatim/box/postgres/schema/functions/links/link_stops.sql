@@ -25,7 +25,9 @@ BEGIN
     SELECT known.link_id, known.queue_id, known.to_services[1] AS far_service INTO own
     FROM {schema}.endpoints AS known
     WHERE known.conversation_id = (said ->> 'conversation')::uuid
-        AND known.is_initiator <> (said ->> 'initiator')::boolean;
+        AND known.is_initiator <> (said ->> 'initiator')::boolean
+        -- That of a link that was removed answers nobody: obeying says so.
+        AND (known.link_id IS NULL OR EXISTS (SELECT FROM {schema}.known_links AS one WHERE one.link_id = known.link_id));
     IF FOUND AND own.link_id IS DISTINCT FROM of_link THEN
         RETURN ''; -- a conversation of a third box
     ELSIF said ->> 'kind' IN ('error', 'gone') THEN
