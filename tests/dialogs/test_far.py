@@ -360,8 +360,42 @@ def test_a_begin_that_is_repeated_after_the_forgetting_begins_nothing(boxes):
     exchange(north)
     south.tick()
     assert forgotten(south) == 1
+    begin_again(north, south, handle)
+    assert outcome(south, "sales") == []
+    assert states(south) == {}
+
+
+def test_a_service_stays_until_the_other_box_has_all_and_its_dialogs_begin_no_second_time(boxes):
+    north, south = boxes
+    handle = begun(north, "Header")
+    with north.session() as tx:
+        tx.end(handle)
+    exchange(north)
+    assert [one[:2] for one in outcome(south, "sales")] == [("Header", 0), ("EndDialog", 1)]
+    with south.session() as tx:
+        tx.end(side(south)[0])
+    elsewhere = sq.Service("Seller", queue="sales2", contracts=["PurchaseOrder"])
+    for change in (lambda: south.drop(service="Seller"), lambda: south.define(elsewhere)):
+        with pytest.raises(sq.ActionRefused, match="the other box hasn't acknowledged all"):
+            change()
+    exchange(north)
+    north.tick()
+    assert states(north) == {handle: "CD"}
+    south.define(elsewhere)
+    assert states(south) == {}
+    begin_again(north, south, handle)
+    assert outcome(south, "sales2") == []
+    assert states(south) == {}
+
+
+def begin_again(north, south, handle):
+    """The south takes the first message of a dialog of the north once more."""
+    with north.session() as tx:
+        number = tx.connection.execute(
+            f"SELECT opened_in, number FROM {north.schema}.endpoints WHERE handle = %s", [handle]
+        ).fetchone()
     record = {
-        "kind": "number", "conversation": str(conversation_of(north, handle)), "initiator": True, "number": [1, 1], "service": "Buyer",
+        "kind": "number", "conversation": str(conversation_of(north, handle)), "initiator": True, "number": number, "service": "Buyer",
         "far_service": "Seller", "contract": "PurchaseOrder", "types": "", "priority": 5, "lifetime": None, "sealed": False, "sequence": 0,
         "chain": 64 * "0", "got": 0, "type": "Header", "content_type": None,
     }  # fmt: skip
@@ -370,8 +404,6 @@ def test_a_begin_that_is_repeated_after_the_forgetting_begins_nothing(boxes):
             f"SELECT {south.schema}.link_take_record(link_id, %s, '', FALSE) FROM {south.schema}.known_links",
             [json.dumps(record)],
         )
-    assert outcome(south, "sales") == []
-    assert states(south) == {}
 
 
 def conversation_of(box, handle):

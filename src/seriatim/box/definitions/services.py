@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from datetime import timedelta
 
 from seriatim.box.definitions.change import Definition, Kind
 from seriatim.box.definitions.definition import Definitions
@@ -97,13 +98,13 @@ def check_unused_contract(
 
 
 def check_unused_service(statements: Statements, name: str, doing: str) -> None:
-    """Refuse a change of a service that has open dialogs; closed dialogs are deleted."""
+    """Refuse a change of a service that has open dialogs, or closed ones of which another box hasn't everything; others are forgotten."""
+    statements.do("forget_closed", older_than=timedelta(0), of_service=name)
     if open_dialogs := _dialogs(statements, contract=None, service=name):
         raise ActionRefused(
             f"service {name!r} can't {doing}: it has {counted(open_dialogs, 'dialog')}",
-            remedy="end them: seriatim dialogs",
+            remedy="end them: seriatim dialogs; of those that are closed the other box hasn't acknowledged all yet",
         )
-    statements.do("forget_dialogs_of", service=name)
 
 
 def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:

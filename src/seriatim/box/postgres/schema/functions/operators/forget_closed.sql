@@ -1,7 +1,7 @@
--- Forget sides that have been closed for long, and the state of conversation groups that have none any more. Return
--- the number of sides.
+-- Forget sides that have been closed for long, of one service or all, and the state of conversation groups that have none
+-- any more. Return the number of sides.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval, of_service text DEFAULT NULL) RETURNS bigint
 AS $function$
 DECLARE
     closed_by CONSTANT timestamptz := clock_timestamp() - older_than; -- see `is_due`
@@ -9,7 +9,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     WITH gone AS (
-        DELETE FROM {schema}.endpoints WHERE closed_at <= closed_by
+        DELETE FROM {schema}.endpoints WHERE closed_at <= closed_by AND (of_service IS NULL OR service = of_service)
             AND (link_id IS NULL OR {schema}.is_acknowledged(handle, conversation_id, is_initiator, link_id))
         RETURNING handle, queue_id, group_id, link_id, conversation_id, is_initiator, opened_in, number
     ), silent AS (
