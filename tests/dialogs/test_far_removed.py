@@ -9,7 +9,10 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.definitions.links import linked
+from seriatim.box.dialogs.clock import forget_closed
 from seriatim.operations import invariants, links
+from tests.box.links.backups import back_up, restore
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
@@ -198,3 +201,28 @@ def test_a_begin_that_is_sent_again_over_a_link_that_was_made_anew_begins_no_sec
         settled(north, south)
         assert states(south) == {own: "ER"}
         assert errors(north, "bought") == [-4]
+
+
+@pytest.mark.parametrize("how", ["the link is made anew", "the box is restored"])
+def test_a_dialog_has_a_number_above_those_that_are_forgotten(boxes, how):
+    north, south = boxes
+    back_up(north)
+    handle, own = talking(boxes)
+    for box, one in ((north, handle), (south, own)):
+        with box.session() as tx:
+            tx.end(one)
+        exchange(north)
+    south.tick()
+    with south.access.transaction() as transaction:
+        assert forget_closed(transaction, 0) == 1
+    if how == "the box is restored":
+        restore(north)
+    else:
+        with north.access.transaction() as transaction:
+            link = linked(transaction)["south"]
+        north.drop(service="Seller")
+        north.drop(link="south")
+        north.define(link, sq.Service("Seller", at="south"))
+    begun(north, "Header")
+    exchange(north, 5)
+    assert received(south, "sales") == [("Header", 0, b"Header")]

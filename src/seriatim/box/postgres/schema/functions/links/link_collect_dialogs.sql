@@ -38,7 +38,8 @@ BEGIN
         );
         IF side.number IS NULL THEN
             INSERT INTO {schema}.conversations AS known (link_id, is_ours, incarnation, highest)
-            VALUES (of_link, TRUE, its_incarnation, 1)
+            -- Above all that were given before the link was made anew, or after another restore of the same backup.
+            VALUES (of_link, TRUE, its_incarnation, {schema}.now_us() / 1000)
             ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET highest = known.highest + 1
             RETURNING known.highest INTO side.number;
             side.opened_in := its_incarnation;
