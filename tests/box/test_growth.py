@@ -18,7 +18,9 @@ from seriatim.operations import bulk_operations as operations
 from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.links import transmit as transmit_of_box
 from seriatim.operations.messages import messages
+from tests.box.links.backups import back_up, restore
 from tests.box.links.pairs import order, paired
+from tests.dialogs.far_boxes import exchange, two_boxes
 from tests.soak import sized
 
 pytestmark = [pytest.mark.dear, pytest.mark.soak]
@@ -264,6 +266,33 @@ def test_calls_and_rows_of_a_link_grow_with_the_number(databases, prepare, act):
         if act is publish_to_the_other_box:
             transmit(pair.near, FEW + MANY)
     assert {kind: grown for kind in KINDS if (grown := worst(kind, few, many))} == {}
+
+
+def goes_back(south):
+    def prepare(north, many):
+        """The south was restored to a time before the dialogs, and each of them has something to say."""
+        back_up(south)
+        with north.session() as tx:
+            handles = [tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder") for _ in range(many)]
+            tx.send_many([(one, "Header", b"") for one in handles])
+        exchange(north)
+        restore(south)
+        with north.session() as tx:
+            tx.send_many([(one, "Line", b"") for one in handles])
+
+    return prepare
+
+
+def test_calls_and_rows_of_a_restore_grow_with_the_number_of_dialogs(databases):
+    found = []
+    for number in (25, 16 * 25):
+        with two_boxes(databases) as (north, south):
+            without_autovacuum(north)
+            found.append(counted(north, number, goes_back(south), lambda box, _: exchange(box, 1)))
+            with north.session() as tx:
+                noted = "SELECT count(DISTINCT conversation_id), count(*) FROM {}.dialog_inbox WHERE said ->> 'kind' = 'restored'"
+                assert tx.connection.execute(noted.format(north.schema)).fetchone() == (number, number)
+    assert {kind: grown for kind in KINDS if (grown := worst(kind, *found))} == {}
 
 
 def worst(kind, few, many):

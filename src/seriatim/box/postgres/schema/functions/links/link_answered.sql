@@ -225,6 +225,13 @@ BEGIN
     JOIN {schema}.link_streams_out AS stream ON stream.stream_id = ANY (ARRAY[one.stream_id])
     LEFT JOIN {schema}.queues AS place ON place.queue_id = stream.queue_id
     WHERE one.decision IN ({decision.END}, {decision.LOST});
+    PERFORM {schema}.link_count_restored(
+        of_link, (head.ranges > 0)::integer + coalesce(is_restored, FALSE)::integer + count(*),
+        head.ranges > 0 OR coalesce(is_restored, FALSE) OR coalesce(bool_or(stream.queue_id = 0), FALSE)
+    )
+    FROM unnest(fate.ids, fate.decisions) AS one (stream_id, decision)
+    JOIN {schema}.link_streams_out AS stream ON stream.stream_id = ANY (ARRAY[one.stream_id])
+    WHERE one.decision IN ({decision.END}, {decision.LOST});
     UPDATE {schema}.link_streams_out AS stream SET
         status = {status.ENDING}, lacks = one.above, token = NULL, attempts = 0, next_try_at = '-infinity',
         kept = stream.acked, kept_chain = stream.chain,

@@ -21,19 +21,5 @@ BEGIN
     FROM {schema}.queues AS place
     LEFT JOIN {schema}.known_groups AS known ON known.queue_id = place.queue_id AND known.group_key = of_group
     WHERE place.queue = of_queue AND of_group IS NOT NULL AND place.definition #>> '{policy,name}' <> 'unordered';
-    -- Sides of dialogs look at their other ones, when they are locked next.
-    INSERT INTO {schema}.dialog_inbox (link_id, conversation_id, to_initiator, said)
-    SELECT of_link, side.conversation_id, side.is_initiator, '{"kind": "restored"}'
-    FROM (
-        SELECT known.conversation_id, known.is_initiator FROM {schema}.endpoints AS known WHERE known.link_id = of_link
-        UNION
-        SELECT come.conversation_id, come.to_initiator FROM {schema}.dialog_inbox AS come WHERE come.link_id = of_link
-    ) AS side
-    WHERE of_queue IS NULL AND NOT EXISTS (
-        SELECT FROM {schema}.dialog_inbox AS come
-        WHERE come.conversation_id = side.conversation_id AND come.to_initiator = side.is_initiator
-            AND come.said = '{"kind": "restored"}'
-    );
-    UPDATE {schema}.known_links SET restored = restored + 1 WHERE link_id = of_link;
 END
 $function$;

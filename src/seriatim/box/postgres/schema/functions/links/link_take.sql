@@ -495,6 +495,10 @@ BEGIN
     )
         AS one (incarnation, number, name, key, event, known_received, lacks, after, of_dialogs)
     WHERE one.event;
+    PERFORM {schema}.link_count_restored(
+        of_link, (lost_incarnations IS NOT NULL)::integer + count(*),
+        lost_incarnations IS NOT NULL OR coalesce(bool_or(one.of_dialogs), FALSE)
+    ) FROM unnest(fate.events, stream.of_dialogs) AS one (event, of_dialogs) WHERE one.event;
     -- So that the transaction has a commit that flushes the log.
     UPDATE {schema}.known_links SET received_at = clock_timestamp(), received = received + messages,
         replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0),
