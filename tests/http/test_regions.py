@@ -64,12 +64,33 @@ def test_it_is_in_both_boxes_or_unavailable(two, caller):  # noqa: F811
         with away(two, "b", "journal"):
             answer = client.post("/v1/messages", json=status(2, "m2"))
         assert (told(answer, 503)["code"], int(answer.headers["Retry-After"]) > 0) == ("unavailable", True)
-        for _ in range(2):  # sent again, as a caller does
-            told(client.post("/v1/messages", json=[status(2, "m2"), status(3, "m3")]), 201)
+        for code in (201, 200):  # sent again, as a caller does
+            told(client.post("/v1/messages", json=[status(2, "m2"), status(3, "m3")]), code)
         assert two.has(two.first) == two.has(two.second) == [("s", 1, "m1"), ("s", 2, "m2"), ("s", 3, "m3")]
         event = {"specversion": "1.0", "id": "e", "source": "/shop", "type": "status", "session": "s", "number": 4}
         refused = client.post("/v1/messages", json=event, headers={"Content-Type": "application/cloudevents+json"})
         assert "plain JSON" in told(refused, 422)["detail"]
+
+
+def test_an_idempotency_key_is_the_tokens_own_and_says_what_is_known(two, caller):  # noqa: F811
+    other = create_token(two.first, "web", role="app", publish=["status"], server="srv")
+    with serving(two, caller, two.regions) as client:
+
+        def sent(token, number, key="1"):
+            headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key}
+            body = {"type": "status", "context": {"session": "s", "number": number}}
+            answer = client.post("/v1/messages", json=body, headers=headers)
+            return answer.status_code, answer.json()
+
+        new = (201, {"id": "key:shop 1", "result": "new", "queues": ["status"]})
+        assert sent(caller, 1) == new
+        assert sent(other, 2) == (201, new[1] | {"id": "key:web 1"})
+        assert sent(caller, 1) == (200, new[1] | {"result": "known", "queues": []})
+        batch = [status(3, "m3"), status(3, "m3"), status(4, "m4")]
+        results = [told(client.post("/v1/messages", json=batch), code)["messages"] for code in (201, 200)]
+    assert [[one["result"] for one in found] for found in results] == [["new", "known", "new"], ["known"] * 3]
+    held = [("s", 1, "key:shop 1"), ("s", 2, "key:web 1"), ("s", 3, "m3"), ("s", 4, "m4")]
+    assert two.has(two.first) == two.has(two.second) == held
 
 
 def test_neither_the_role_nor_the_token_may_more_than_elsewhere(two, caller):  # noqa: F811

@@ -53,6 +53,23 @@ def test_with_one_of_the_three_away_senders_go_on(two: Two) -> None:
         assert numbers(two.regions.publish(message("s"))) == [("s", 3, ("a", "b"))]
 
 
+def test_each_party_says_whether_a_message_is_known(two: Two) -> None:
+    def sent(number: int | None, ident: str) -> tuple[int, bool]:
+        (found,) = two.regions.publish(message("s", number, ident))
+        return found.number, found.is_known
+
+    assert sent(1, "m1") == (1, False)
+    assert sent(None, "m2") == (2, False)
+    assert sent(1, "m1") == (1, True)
+    with away(two, "a"):
+        assert sent(3, "m3") == (3, False)  # b and the journal have it
+    with away(two, "b"):
+        assert sent(3, "m3") == (3, True)
+        assert sent(4, "m4") == (4, False)  # a and the journal have it
+    with away(two, "journal"):
+        assert sent(None, "m4") == (4, True)
+
+
 @pytest.mark.parametrize("parties", [("a", "b"), ("a", "journal"), ("b", "journal")])
 def test_with_two_away_nothing_is_promised(two: Two, parties: tuple[str, str]) -> None:
     with away(two, *parties), pytest.raises(Unavailable):
@@ -167,6 +184,8 @@ def test_in_a_transaction_of_the_application(two: Two) -> None:
         connection.execute("CREATE TABLE mine (id int)")
         sent = two.regions.publish([message("s", 1, "m1")], connection=connection)
         assert numbers(sent) == [("s", 1, ("b",))]
+        again = two.regions.publish([message("s", 1, "m1")], connection=connection)
+        assert (sent[0].is_known, again[0].is_known) == (False, True)
         with pytest.raises(sq.NumberRefused):
             two.regions.publish([message("s", 1, "m2")], connection=connection)
         with pytest.raises(UsageError, match="a number of its own"):

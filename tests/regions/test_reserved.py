@@ -30,7 +30,7 @@ def test_numbers_are_reserved_written_and_confirmed(sender: Two) -> None:
     assert sender.has(sender.first) == sender.has(sender.second) == [("s", 1, "m1"), ("s", 2, "m3"), ("t", 1, "m2")]
     assert sender.outbox(sender.first) == []
     again = sender.regions.publish([message("s", ident="m1"), message("s", ident="m4")])
-    assert [one.number for one in again] == [1, 3]  # who has a number keeps it
+    assert [(one.number, one.is_known) for one in again] == [(1, True), (3, False)]  # who has a number keeps it
 
 
 def test_a_box_may_be_away_and_the_journal_not(sender: Two) -> None:

@@ -69,7 +69,7 @@ def test_what_is_committed_is_confirmed_and_comes_to_both_boxes(sender: Two) -> 
             ("s", 1, ("a",)), ("s", 2, ("a",)), ("t", 1, ("a",)),
         ]  # fmt: skip
         again = sender.regions.publish([message("s", ident="m2"), message("s", ident="m4")], connection=connection)
-        assert [one.number for one in again] == [2, 3]  # who has a number keeps it
+        assert [(one.number, one.is_known) for one in again] == [(2, True), (3, False)]  # who has a number keeps it
         assert sender.regions.tend()[0].sent == 0
     assert _sent(sender, "m2") == [2]
     assert sender.has(sender.first) == sender.has(sender.second) == []

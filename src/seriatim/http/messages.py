@@ -7,7 +7,7 @@ import binascii
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -119,14 +119,24 @@ async def _in_session(
             raise
         for queue in sorted(found.queues):
             caller.check("publish", queue)
-        messages = [one.message for one in given if isinstance(one.message, Message)]
+        # All senders of the regions share one id space: a part of a role's space is in the id.
+        messages = [
+            replace(one.message, message_id=f"{one.space} {one.message.message_id}") if one.space else one.message
+            for one in given
+            if isinstance(one.message, Message)
+        ]
         if len(messages) < len(given) or options:
             raise Problem(
                 422, "messages for a queue of two regions are plain JSON, without parameters",
                 remedy="send them in a request of their own",
             ) from None  # fmt: skip
-        await caller.box.run(lambda _: regions.publish(messages))
-        return [_Taken(message.message_id, "new", sorted(found.queues), {}, None) for message in messages]
+        known = {one.message_id for one in await caller.box.run(lambda _: regions.publish(messages)) if one.is_known}
+        taken = []
+        for id_ in (message.message_id for message in messages):
+            result = "known" if id_ in known else "new"
+            taken.append(_Taken(id_, result, sorted(found.queues) if result == "new" else [], {}, None))
+            known.add(id_)
+        return taken
 
 
 def _taken(published: Published) -> list[_Taken]:

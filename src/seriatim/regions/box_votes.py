@@ -55,6 +55,8 @@ class BoxVotes:
     is_asked: bool = True
     #: Whether the call counts a vote that the other box gave before its restore.
     stale: bool = False
+    #: The messages that the box knew under their numbers before.
+    known: frozenset[str] = frozenset()
     #: Why a message is refused, for people; by its place.
     why: Mapping[int, str] = field(default_factory=dict)
 
@@ -127,7 +129,8 @@ def vote(
         writing = _Writing(transaction, name, role, definitions, messages, way)
         writing.decide(is_stale=is_stale, renumbers=renumbers)
         if writing.take_in(list(delays) or [None] * len(messages), list(ages) or [0] * len(messages)):
-            return BoxVotes(writing.granted, role.incarnation, stale=is_stale, why=writing.why)
+            known = frozenset(writing.known)
+            return BoxVotes(writing.granted, role.incarnation, stale=is_stale, known=known, why=writing.why)
         definitions = transaction.access.known.read(transaction)
     raise Unavailable("the definitions change again and again", where=transaction.access.place, remedy="repeat it")
 
@@ -216,6 +219,8 @@ class _Writing:
         }
         #: Whether the box knows each message under its numbers now.
         self.granted: list[bool] = []
+        #: The messages that it knew under their numbers before.
+        self.known: set[str] = set()
         self._taken: list[int] = []
         self._votes: list[bool] = []
         self._besides: list[bool] = []
@@ -242,10 +247,10 @@ class _Writing:
         if closed and self._way is not Way.COPY:  # a copy is taken in: the journal decides about it
             self._refuse_closed(closed, own, granted)
         self.granted = [True] * len(self._messages)
-        has = [False] * len(self._messages)
         for row, own_row, rows in zip(self._rows, own, granted, strict=True):
             self.granted[row.at] &= rows
-            has[row.at] |= own_row is not None
+            if own_row is not None:
+                self.known.add(self._id(row))
             if not rows and row.at not in self.why:
                 strangers = [other for other in known.get(row.number_key, ()) if other is not own_row]
                 self.why[row.at] = (
@@ -254,7 +259,9 @@ class _Writing:
                     else f"there, the highest number is {through[row.key]}"
                 )
         self._taken = [
-            at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
+            at
+            for at, message in enumerate(self._messages)
+            if self.granted[at] and message.message_id not in self.known and at not in dropped
         ]
         taken_places: set[tuple[int, str, int]] = set()
         for row in self._rows:

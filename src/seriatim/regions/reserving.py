@@ -225,4 +225,7 @@ def _told(ones: Sequence[_One]) -> list[Sent]:
         first, sent = failed[0], len(ones) - len(failed)
         rest = f"; {sent} of {len(ones)} messages are sent" if sent else ""
         raise type(first)(f"{first.what}{rest}", where=first.where, remedy=first.remedy)
-    return [Sent(item.message_id, item.place.session, item.place.number, known_by(item.replies)) for item in ones]
+    return [
+        Sent(item.message_id, item.place.session, item.place.number, known_by(item.replies), item.reservation is None)
+        for item in ones
+    ]

@@ -33,6 +33,8 @@ class Sent:
     number: int
     #: The parties that are known to know the number: ``a``, ``b`` and ``journal``.
     known_by: tuple[str, ...]
+    #: Whether it had the number already; perhaps by an attempt of the same call that failed.
+    is_known: bool = False
 
 
 class Sending:
@@ -116,6 +118,7 @@ class Sending:
         for unit in units:
             end = begin + len(unit.messages)
             is_for = all(votes.votes[begin:end])
+            unit.known |= votes.known.intersection(unit.ids)
             unit.replies[at] = Reply.FOR if is_for else Reply.AGAINST
             if is_for:
                 unit.first = unit.first or region
@@ -146,8 +149,10 @@ class Sending:
             granted = dict.fromkeys(range(len(units)), True)
             for queue, rows in by_queue.items():
                 answers = journal.vote(self._pair.name, queue, [row for _, row in rows], counted=self._counted)
-                for (nth, _), answer in zip(rows, answers, strict=True):
+                for (nth, row), answer in zip(rows, answers, strict=True):
                     granted[nth] &= answer.vote in (Vote.GRANTED, Vote.HELD)
+                    if answer.vote is Vote.HELD:
+                        units[nth].known.add(row.message_id)
             return granted
 
         try:
@@ -195,8 +200,10 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
                 where=f"queue {place.queue!r}, session {shown(place.session, 80)}",
                 remedy="is another sender at work on this session?",
             )
+    ids = [message.message_id for message in messages]
     return [
-        Sent(item.message.message_id, item.places[0].session, item.places[0].number, (region,)) for item in numbered
+        Sent(id_, item.places[0].session, item.places[0].number, (region,), id_ in votes.known)
+        for id_, item in zip(ids, numbered, strict=True)
     ]
 
 
@@ -209,8 +216,8 @@ def told(messages: Sequence[Message], units: Iterable[Unit]) -> list[Sent]:
             continue
         knowing = known_by(unit.replies)
         for item in unit.messages:
-            place = item.places[0]
-            sent_by_id[item.message.message_id] = Sent(item.message.message_id, place.session, place.number, knowing)
+            place, id_ = item.places[0], item.message.message_id
+            sent_by_id[id_] = Sent(id_, place.session, place.number, knowing, id_ in unit.known)
     if errors:
         first = errors[0]
         more = f"; {len(errors) - 1} more sessions failed" if len(errors) > 1 else ""

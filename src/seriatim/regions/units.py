@@ -18,7 +18,9 @@ from seriatim.regions.pair import REGIONS
 
 @dataclass(slots=True)
 class Unit:
-    """Messages sent or refused together: a session's. `first`: the first box that has them. `is_sent`: the journal has them."""
+    """Messages sent or refused together: a session's. `first`: the first box that has them. `is_sent`: the journal has them. `known`: the
+    ids of those that a party knew before.
+    """
 
     messages: list[Numbered]
     replies: list[Reply] = field(default_factory=lambda: [Reply.NOT_ASKED] * 3)
@@ -26,6 +28,7 @@ class Unit:
     why: str = ""
     error: SeriatimError | None = None
     is_sent: bool = False
+    known: set[str] = field(default_factory=set)
 
     @property
     def where(self) -> str:

@@ -55,13 +55,15 @@ def wait_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
         with_number(messages[at], places[at][0], reservation.number, routing)
         for at, reservation in zip(fresh, kept, strict=True)
     ]
+    known = set(had)
     if numbered:
         ids = _keep(transaction, pair.name, numbered, kept)
+        known.update(ids)
         had |= {item.message.message_id: item.places[0] for item in numbered}
         had |= _waiting_numbers(transaction, pair.name, ids)  # another transaction was faster
     return [
-        Sent(message.message_id, had[message.message_id].session, had[message.message_id].number, (region,))
-        for message in messages
+        Sent(id_, had[id_].session, had[id_].number, (region,), id_ in known)
+        for id_ in (message.message_id for message in messages)
     ]
 
 
