@@ -123,6 +123,16 @@ def test_bodies_of_each_kind_and_size(face):
     told(face.get(four["dataref"].replace("/4/", "/5/")), 422)
 
 
+def test_a_large_body_comes_with_any_content_type_that_a_message_can_have(face):
+    kinds = {" text/plain\r\n": "text/plain"}
+    kinds |= dict.fromkeys(["text/plain\r\nX: y", "text/ü", "\n"], "application/octet-stream")
+    large = b"x" * (2**20 + 1)
+    face.box.publish([order(n, body=large, content_type=one) for n, one in enumerate(kinds)])
+    answers = [face.get(one["dataref"]) for one in taken(face)["messages"]]
+    assert [(one.status_code, one.headers["content-type"]) for one in answers] == [(200, one) for one in kinds.values()]
+    assert {one.content for one in answers} == {large}
+
+
 def test_bodies_between_those_of_a_run_are_as_they_were_published(face):
     """Small ones come with their messages, others after them: each is at its place, also when the attempt is repeated."""
     sizes = [10, 100_000, 2**20, 20, 2**20 + 1, 9000]

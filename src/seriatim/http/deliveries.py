@@ -229,7 +229,9 @@ async def body(asked: Asked, caller: Caller) -> Answer:
                 return
             piece = bytes((await read(sent)).part_body)
 
-    return Answer(200, pieces(), first.content_type or "application/octet-stream", size=first.size)
+    kind = (first.content_type or "").strip()
+    fits = kind and kind.isascii() and kind.isprintable()  # in a header; a message may have any text
+    return Answer(200, pieces(), kind if fits else "application/octet-stream", size=first.size)
 
 
 async def _text(asked: Asked) -> str:
