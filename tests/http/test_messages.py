@@ -8,9 +8,11 @@ import threading
 import psycopg
 import pytest
 
+import seriatim as sq
 from seriatim.box.definitions.known import Known
 from seriatim.http.openapi import openapi
 from seriatim.http.reading import checked
+from seriatim.operations import grants
 from seriatim.operations.tokens import create_token, revoke_token
 
 EVENT = {"specversion": "1.0", "id": "A234", "source": "/shop", "type": "order"}
@@ -229,6 +231,32 @@ def test_a_connection_that_dies_while_an_event_is_read_is_no_bug(face, monkeypat
         == "unavailable"
     )
     told(face.post("/v1/messages", headers=STRUCTURED, content=json.dumps(order("2"))), 201)
+
+
+def test_a_state_tells_nothing_of_queues_that_the_token_does_not_name(face):
+    face.box.define(sq.Subscription("orders-too", "type = 'order'", "other"))
+    grants.grant(face.box, "app", receive=["other"], see=["other"])
+    secrets = {one: create_token(face.box, one, role="app", receive=[one], server="srv") for one in ("other", "few")}
+    face.box.publish(sq.Message(type="order", message_id="m1", context={"customer_id": "c1"}))
+
+    def state(token):
+        with face.with_token(token) as client:
+            found = client.get("/v1/messages/m1").json()
+        return found["state"], found.get("reason"), [(one["queue"], one["state"]) for one in found.get("queues", [])]
+
+    assert state(face.token) == ("waiting", "it is ready, or nobody has looked at it yet", [("orders", "waiting")])
+    with face.with_token(secrets["other"]) as client:
+        place = "/v1/queues/other/deliveries"
+        delivery = told(client.post(place, json={}), 200)["delivery"]
+        told(client.post(f"{place}/{delivery}/dead_letter", json={"at": 1, "reason": "theirs alone"}), 200)
+    assert state(secrets["other"]) == (
+        "dead",
+        "dead: its handler made it a dead letter: theirs alone",
+        [("other", "dead")],
+    )
+    assert state(secrets["few"]) == ("unknown", None, [])
+    assert face.received("orders")
+    assert state(face.token) == ("done", "", [])
 
 
 def test_nothing_is_open_without_a_token(face):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from seriatim.box.definitions.definition import QueueOfRegions
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.session import Session
-from seriatim.box.views.message_status import MessageState, MessageStatus
+from seriatim.box.views.message_status import MessageState, within
 from seriatim.box.workers.own_session import translating
 from seriatim.http.answers import Answer, json_answer
 from seriatim.http.asked import Asked
@@ -244,13 +244,8 @@ async def status(asked: Asked, caller: Caller) -> Answer:
     id_, source = asked.parameters["id"], asked.parameters.get("source")
     space = None if source is None else f"{caller.token.id_space}/{_space_of(source)}"
     wait_s = min(asked.parameters.get("wait", 0.0), LONGEST_WAIT_S)
-    found = await asked.while_there(caller.box.status_of(id_, wait=wait_s, id_space=space))
-    told = _told(found, {*caller.token.publish, *caller.token.receive})
+    whole = await asked.while_there(caller.box.status_of(id_, wait=wait_s, id_space=space))
+    found = within(whole, {*caller.token.publish, *caller.token.receive})
     if found.state is MessageState.UNKNOWN:
         raise Problem(404, f"there is no message {id_!r:.80}", code="not-found", state=found.state.value)
-    return json_answer(200, told)
-
-
-def _told(found: MessageStatus, names: set[str]) -> dict[str, Any]:
-    head = {name: getattr(found, name) for name in ("message_id", "state", "reason", "is_final", "forgotten")}
-    return head | {"queues": [asdict(one) for one in found.queues if one.queue is None or one.queue in names]}
+    return json_answer(200, asdict(found) | {"reason": found.reason, "is_final": found.is_final})

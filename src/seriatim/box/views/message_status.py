@@ -7,7 +7,7 @@ once a second; between two looks it has no connection. (Decision 0062.)
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -122,9 +122,22 @@ def _status(transaction: Transaction, message_id: str, key: Any | None, *, publi
                     row.attempt)
         for row in rows
     )  # fmt: skip
-    states = {queue.state for queue in queues}
     forgotten = max(rows[0].destinations - sum(queue.queue is not None for queue in queues), 0)
-    return MessageStatus(message_id, next(state for state in _ORDER if state in states), queues, forgotten)
+    return MessageStatus(message_id, _altogether(queues), queues, forgotten)
+
+
+def _altogether(queues: Sequence[QueueStatus]) -> MessageState:
+    states = {queue.state for queue in queues}
+    return next(state for state in _ORDER if state in states)
+
+
+def within(found: MessageStatus, names: Collection[str]) -> MessageStatus:
+    """The state as some queues alone tell it. A message that only others have is done if any keeps nothing of it, and otherwise unknown."""
+    kept = tuple(one for one in found.queues if one.queue is None or one.queue in names)
+    if len(kept) == len(found.queues):
+        return found
+    nowhere = MessageState.DONE if found.forgotten else MessageState.UNKNOWN
+    return MessageStatus(found.message_id, _altogether(kept) if kept else nowhere, kept)
 
 
 def _state(status: str, why: str | None) -> MessageState:
