@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 import threading
 
+import psycopg
 import pytest
 
 from seriatim.console import acting
 from seriatim.console.bulk_work import BulkWork
 from seriatim.console.who import Actor
 from seriatim.operations import bulk_operations as operations
-from seriatim.operations import groups
+from seriatim.operations import grants, groups
 from seriatim.operations.groups import Action, GroupFilter
 from seriatim.operations.operator_log import operator_log
+from tests.box.roles import as_role, make
 from tests.console.conftest import Client
 from tests.console.story import ADDRESS, orders, shop, stop
 
@@ -133,6 +135,45 @@ def test_work_that_is_woken_again_and_ended_leaves_no_thread(box):
     work.end()
     work.wake()
     assert not [one for one in threading.enumerate() if one.name == "seriatim-bulk" and one.is_alive()]
+
+
+def told(caplog):
+    return [one.event for one in caplog.records if one.name == "seriatim.console"]
+
+
+def test_work_goes_on_after_an_error_that_passes(box, monkeypatch, caplog):
+    monkeypatch.setattr("seriatim.console.bulk_work._AGAIN_S", 0.1)
+    shop(box, faulted=3, refused=0)
+    begun = operations.gather_chosen(
+        box, Action.RETRY, GroupFilter("fulfilment"), chosen_by={}, actor="ann", reason="r"
+    )  # fmt: skip
+    operations.begin(box, begun.bulk_id)
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {box.schema}.bulk_groups RENAME TO gone")
+        work = BulkWork(box)
+        work.wake()
+        thread = work._thread
+        while thread.is_alive() and not told(caplog):
+            thread.join(0.05)
+        connection.execute(f"ALTER TABLE {box.schema}.gone RENAME TO bulk_groups")
+    thread.join(120)
+    assert not thread.is_alive()
+    assert told(caplog) == ["bulk_interrupted"]
+    assert operations.bulk_operation(box, begun.bulk_id).done == 3
+
+
+def test_work_ends_where_the_role_may_operate_nowhere(box, caplog):
+    make(box, "onlooker")
+    shop(box, faulted=1, refused=0)
+    grants.grant(box, "onlooker", see=["fulfilment"])
+    with as_role(box, "onlooker") as looking:
+        work = BulkWork(looking)
+        work.wake()
+        for one in threading.enumerate():
+            if one.name == "seriatim-bulk":
+                one.join(120)
+    assert work._thread is None
+    assert told(caplog) == ["bulk_interrupted"]
 
 
 def test_some_groups_are_acted_on_together_as_they_were_seen(box, monkeypatch):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 
 from seriatim.box.box import MessageBox
-from seriatim.errors import SeriatimError
+from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.operations.bulk_operations import work
 from seriatim.pipeline.text.event_log import LOG
 
 #: The longest time that the end waits for the portion in hand. Nothing is lost if that takes longer.
 _END_S = 4.0
+#: Seconds until a portion that failed is tried again.
+_AGAIN_S = 5.0
 
 
 class BulkWork:
@@ -39,14 +41,23 @@ class BulkWork:
             thread.join(_END_S)
 
     def _run(self) -> None:
-        while True:
-            with self._lock:
-                if not self._is_due or self._ends.is_set():
-                    self._thread = None
-                    return
-                self._is_due = False
+        is_told = False
+        while self._is_to_begin():
             try:
                 while not self._ends.is_set() and work(self._box) is not None:
-                    pass
-            except SeriatimError as error:  # it is done by others, or when somebody looks at it again
+                    is_told = False
+            except EnvironmentProblem as error:  # the role may not: others do it
                 LOG.warning("bulk_interrupted", error=error)
+            except Exception as error:  # noqa: BLE001 -- it may pass, as a database that is away does
+                if not is_told:
+                    LOG.warning("bulk_interrupted", error=error, exc_info=not isinstance(error, SeriatimError))
+                is_told = self._is_due = True
+                self._ends.wait(_AGAIN_S)
+
+    def _is_to_begin(self) -> bool:
+        with self._lock:
+            if not self._is_due or self._ends.is_set():
+                self._thread = None
+                return False
+            self._is_due = False
+            return True
