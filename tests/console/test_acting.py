@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from html import unescape
+from urllib.parse import quote
 
 import pytest
 
@@ -130,8 +132,22 @@ def test_a_body_that_is_not_changed_is_not_edited(box):
 def posted(client, address, action):
     """What comes of the form of an action on a page, filled in with a reason."""
     forms = [one for one in client.get(address).text.split("<form ")[1:] if f'name="action" value="{action}"' in one]
-    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', forms[0].split("</form>")[0]))
-    return client.post("/act", fields | {"reason": "as it should be"})
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', forms[0].split("</form>")[0])
+    # A browser sends ends of lines so.
+    sent = {name: re.sub(r"\r\n|\r|\n", "\r\n", unescape(value)) for name, value in fields}
+    return client.post("/act", sent | {"reason": "as it should be"})
+
+
+@pytest.mark.parametrize("key", ["a\nb", "a\rb", "a\r\nb", "100%25"])
+def test_a_group_is_mended_on_its_page_and_on_that_of_its_message_whatever_its_key_is(box, key):
+    define(box, sq.Standard())
+    publish(box, 1, 2, group=key)
+    client, address = Client(box), f"/groups/shop/{quote(key, safe='')}"
+    for at in (address, None):
+        failing(box, group=key)
+        (fault, *_) = faults.faults(box, "shop")
+        assert posted(client, at or f"/messages/{fault.message_id}", "retry").status_code == 303
+        assert state(box, key) == "ready"
 
 
 def test_a_message_that_stops_its_group_is_retried_on_its_page_and_on_that_of_its_fault(shopping, box):

@@ -75,7 +75,7 @@ def forms(page):
                 name: unescape(value)
                 for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form)
             }
-            found[fields.get("action", fields.get("do")), fields.get("name", "")] = (fields, form)
+            found[fields.get("action", fields.get("do")), fields.get("quoted_name", "")] = (fields, form)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -9,7 +10,7 @@ from importlib.resources import files
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 from jinja2 import Environment
 from starlette.applications import Starlette
@@ -44,6 +45,8 @@ from seriatim.pipeline.text.event_log import LOG
 #: A form has at most so many bytes (an edited body is at most a quarter of a megabyte, and percent signs take three), and so many fields.
 _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
+#: How the name of a field begins whose value is in percent signs once more.
+_QUOTED = "quoted_"
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECTIONS = ("Work", "Messages", "Box")
 #: What everybody may ask, because it says nothing of the box.
@@ -74,12 +77,9 @@ def create_app(
         console.poller.end()
         await run_in_threadpool(console.bulk.end)
 
-    app = Starlette(
-        routes=[
-            Route("/{path:path}", console.answer, methods=["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-        ],
-        lifespan=lifespan,
-    )
+    every = Route("/", console.answer, methods=["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+    every.path_regex = re.compile("/")  # its own paths have no ends of lines, as keys of groups may have
+    app = Starlette(routes=[every], lifespan=lifespan)
     app.state.poller = console.poller
     app.state.health = [f"{prefix}/{one}" for (one,) in _HEALTH] + [f"/{one}" for (one,) in _HEALTH]
     return app
@@ -496,12 +496,14 @@ async def _form_of(request: Request) -> dict[str, str]:
         text = body.decode("ascii")
     except UnicodeDecodeError:
         raise Refusal(400, "the form isn't encoded") from None
-    found = _pairs(text)
-    if "body" in found:  # browsers send ends of lines as CR LF
-        found = {
-            name: value.replace("\r\n", "\n") if name.startswith("body") else value for name, value in found.items()
-        }
-    return found
+    return dict(_as_meant(name, value) for name, value in _pairs(text).items())
+
+
+def _as_meant(name: str, value: str) -> tuple[str, str]:
+    """A field as it was before a browser sent its ends of lines as CR LF."""
+    if name.startswith(_QUOTED):
+        return name.removeprefix(_QUOTED), unquote(value)
+    return name, value.replace("\r\n", "\n") if name.startswith("body") else value
 
 
 def _pairs(text: str) -> dict[str, str]:
