@@ -203,6 +203,27 @@ def test_the_keyboard_is_enough(box, page):
         expect(page.get_by_role("status").filter(has_text="Retry is done")).to_be_visible()
 
 
+def show(page, *, is_seen):
+    """Playwright has all its pages in the foreground."""
+    page.evaluate("seen => Object.defineProperty(document, 'hidden', {value: !seen, configurable: true})", is_seen)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_pages_that_nobody_sees_leave_the_connections_to_others_and_are_live_again_later(box, browser):
+    shop(box, faulted=1, refused=0)
+    with served(box) as address, browser.new_context() as context:
+        pages = [context.new_page() for _ in range(8)]  # a browser opens six connections to a server
+        for one in pages:
+            with one.expect_response("**/live"):
+                one.goto(f"{address}/groups/fulfilment/c1", timeout=20_000)
+            show(one, is_seen=False)
+        groups.skip_message(box, "fulfilment", "c1", actor="bob", reason="gone")
+        expect(pages[0].locator("h1 .badge")).to_contain_text("faulted")
+        with pages[0].expect_response("**/live"):
+            show(pages[0], is_seen=True)
+        expect(pages[0].locator("h1 .badge")).to_contain_text("ready", timeout=20_000)
+
+
 def test_ten_look_at_once_and_the_server_stops_while_they_do(box, browser):
     shop(box, faulted=1, refused=0)
     with browser.new_context() as context:

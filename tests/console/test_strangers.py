@@ -19,7 +19,8 @@ from seriatim.console.app import create_app
 from seriatim.console.serving import Server
 from seriatim.console.who import by_password, line_of, read_users
 from seriatim.listening.address import listening
-from seriatim.listening.limits import ListenLimits
+from seriatim.listening.limits import OF_ADDRESS, ListenLimits
+from tests.console.browser import served
 from tests.console.conftest import SAME, Client, fill
 from tests.console.test_guard import form_of
 from tests.databases import box_with
@@ -86,6 +87,16 @@ def test_wrong_passwords_are_tried_in_threads_of_their_own(filled, users, monkey
         assert httpx.get(f"{address}/groups", auth=("ann", "correct horse")).status_code == 200
         goes_on.set()
         assert sorted({one.result().status_code for one in asking}) == [401, 503]
+
+
+def test_open_pages_of_one_address_shut_out_nobody(filled):
+    """A proxy has the pages of all."""
+    with served(filled) as address, ExitStack() as held:
+        for _ in range(2 * OF_ADDRESS):
+            page = held.enter_context(socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 120))
+            page.sendall(b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert page.recv(12) == b"HTTP/1.1 200"
+        assert httpx.get(f"{address}/groups", timeout=120).status_code == 200
 
 
 @pytest.mark.parametrize(

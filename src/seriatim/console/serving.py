@@ -17,7 +17,7 @@ from seriatim.console.guard import host_of
 from seriatim.console.who import ROLES, Identify, by_header, by_password, by_token, checked_roles, everybody, read_users
 from seriatim.errors import UsageError, shown
 from seriatim.listening.address import host_and_port, is_loopback, listening, listening_on_path, url_of
-from seriatim.listening.limits import ListenLimits
+from seriatim.listening.limits import HELD, HELD_OF_ADDRESS, ListenLimits
 from seriatim.listening.server import Server as Listening
 from seriatim.operations.looking import open_to_look
 
@@ -27,8 +27,8 @@ TOKEN, _SHORTEST = "SERIATIM_CONSOLE_TOKEN", 16
 #: How an address begins that is the path of a Unix socket.
 _UNIX = "unix:"
 
-#: A page that was left open asks again and again; its address may have a long filter.
-_LIMITS = ListenLimits(largest_head=64 * 1024)
+#: A page that is open holds a connection; its address may have a long filter.
+_LIMITS = ListenLimits(connections=HELD, of_address=HELD_OF_ADDRESS, largest_head=64 * 1024)
 
 
 class Server(Listening):

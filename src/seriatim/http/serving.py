@@ -10,15 +10,14 @@ from seriatim.box.box import MessageBox
 from seriatim.certificates import RenewedContext, TlsFiles
 from seriatim.http.app import create_app
 from seriatim.listening.address import host_and_port, is_loopback, listening, url_of
-from seriatim.listening.limits import ListenLimits
+from seriatim.listening.limits import HELD, HELD_OF_ADDRESS, ListenLimits
 from seriatim.listening.seldom import tell
 from seriatim.listening.server import Server
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.regions import Regions
 
 _NAME, _OPTION = "callers over HTTP", "--http"
-#: A caller that waits for messages holds its connection; its proxy may have those of all callers.
-_LIMITS = ListenLimits(connections=2048, of_address=1024, idle_s=75.0)
+_LIMITS = ListenLimits(connections=HELD, of_address=HELD_OF_ADDRESS, idle_s=75.0)
 #: Connections to PostgreSQL that answer requests; one more listens for all that wait, and one is the judge's.
 CONNECTIONS = 1
 

@@ -9,6 +9,8 @@ from seriatim.network import SILENT_S
 
 #: Connections of strangers at once, and those of one address.
 CONNECTIONS, OF_ADDRESS = 128, 96
+#: The same where callers hold their connections while they wait, as open pages do; a proxy may have those of all.
+HELD, HELD_OF_ADDRESS = 2048, 1024
 #: Further connections for health only, when all others are being answered.
 RESERVE = 8
 #: Seconds for the first byte of a connection with TLS, for the rest of its handshake, and for the head of a request as a whole.

@@ -89,19 +89,29 @@
     if (timer === null) timer = setTimeout(refresh, Math.max(250, next - performance.now()));
   };
 
-  const source = new EventSource(pages);
-  source.onopen = () => { state = "live"; show(); };
-  source.onerror = () => { state = "not live: the console doesn't answer"; show(); };
-  source.addEventListener("changed", () => { state = "live"; soon(); });
-  source.addEventListener("away", (event) => { state = `not live: ${event.data}`; show(); });
+  // A browser has six connections to a server, for all its tabs: one that nobody sees leaves its own to others.
+  let source = null;
+  const listen = () => {
+    source = new EventSource(pages);
+    source.onopen = () => { state = "live"; show(); };
+    source.onerror = () => { state = "not live: the console doesn't answer"; show(); };
+    source.addEventListener("changed", () => { state = "live"; soon(); });
+    source.addEventListener("away", (event) => { state = `not live: ${event.data}`; show(); });
+  };
+  const leave = () => { if (source) source.close(); source = null; };
+  if (!document.hidden) listen();
+  document.addEventListener("visibilitychange", () => {
+    leave();
+    if (!document.hidden) { listen(); soon(); }
+  });
   document.addEventListener("click", (event) => {
     if (event.target.id !== "pause") return;
     paused = !paused;
     show();
     if (!paused && due) soon();
   });
-  for (const kind of ["focusout", "visibilitychange", "selectionchange"]) {
+  for (const kind of ["focusout", "selectionchange"]) {
     document.addEventListener(kind, () => { if (due && timer === null) timer = setTimeout(refresh, 400); });
   }
-  window.addEventListener("pagehide", () => source.close());
+  window.addEventListener("pagehide", leave);
 })();
