@@ -310,6 +310,53 @@ def test_a_worker_without_a_loop_has_one_for_the_process(box):
     assert written(box) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_an_error_that_would_end_the_process_is_the_fault_of_its_message_only(box, error, mode):
+    box.publish([order(1), order(2, "c2")])
+
+    async def handle(message, tx):
+        if message.context["version"] == 1:
+            raise error("mine")
+        await tx.execute("INSERT INTO written VALUES (2)")
+
+    sq.Worker(box, "orders", handle, workers=1, mode=mode).run(until_idle=True)
+    assert written(box) == [2]
+    assert {(one.kind, one.error_class) for one in faults.faults(box, "orders")} == {("unexpected", error.__name__)}
+
+
+def test_a_handler_that_exits_does_not_end_the_event_loop_of_the_program(box):
+    box.publish(order(1))
+
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+
+            async def handle(message, tx):
+                raise SystemExit(3)
+
+            await sq.AsyncWorker(face, "orders", handle).run(until_idle=True)
+
+    run(use())
+    assert {one.error_class for one in faults.faults(box, "orders")} == {"SystemExit"}
+
+
+def test_a_task_of_a_handler_that_exits_ends_no_other_handler(box):
+    box.publish([order(1), order(2)])
+
+    async def handle(message, tx):
+        if message.context["version"] == 1:
+            with pytest.raises(SystemExit):
+                await asyncio.create_task(_exits())
+        await tx.execute("INSERT INTO written VALUES (%s)", [message.context["version"]])
+
+    sq.Worker(box, "orders", handle).run(until_idle=True)
+    assert written(box) == [1, 2]
+
+
+async def _exits():
+    raise SystemExit(3)
+
+
 def test_what_is_no_handler_is_refused(box):
     async def yields(message, tx):
         yield message

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from seriatim.aio.delivery import AsyncDelivery
@@ -48,7 +49,7 @@ class HandlerLoop:
                     ended.cancel()
                     calls.end()
                     return
-                task = self._loop.create_task(function(argument, tx))
+                task = self._loop.create_task(_handle(function, argument, tx, ended))
                 self._tasks[me] = task
             task.add_done_callback(over)
 
@@ -63,7 +64,7 @@ class HandlerLoop:
                 ended.set_exception(asyncio.CancelledError("the handler was cancelled"))
             elif (error := task.exception()) is not None:
                 ended.set_exception(error)
-            else:
+            elif not ended.done():
                 ended.set_result(task.result())
             calls.end()
 
@@ -89,6 +90,13 @@ class HandlerLoop:
             if thread is not None and (task := self._tasks.get(thread)) is not None:
                 self._given_up.add(thread)
                 self._loop.call_soon_threadsafe(task.cancel)
+
+
+async def _handle(function: _Function, argument: object, tx: LentSession, ended: Future[Any]) -> Any:
+    try:
+        return await function(argument, tx)
+    except SystemExit as error:  # it would end the event loop, and with it the handlers of others
+        ended.set_exception(error)
 
 
 class _ThreadCalls:
@@ -156,6 +164,12 @@ def loop_of_process() -> HandlerLoop:
         running_loop = _LOOPS.get(os.getpid())
         if running_loop is None:
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="seriatim-handlers", daemon=True).start()
+            threading.Thread(target=_run_always, args=[loop], name="seriatim-handlers", daemon=True).start()
             running_loop = _LOOPS[os.getpid()] = HandlerLoop(loop)
         return running_loop
+
+
+def _run_always(loop: asyncio.AbstractEventLoop) -> None:
+    while True:
+        with suppress(BaseException):  # a task's KeyboardInterrupt or SystemExit; the task has it, too
+            loop.run_forever()
