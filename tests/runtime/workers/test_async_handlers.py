@@ -357,6 +357,46 @@ async def _exits():
     raise SystemExit(3)
 
 
+def test_a_worker_that_was_cancelled_works_again_and_so_do_others(box):
+    begun = threading.Event()
+
+    async def handle(message, tx):
+        if not begun.is_set():
+            begun.set()
+            await asyncio.sleep(600)
+        await tx.execute("INSERT INTO written VALUES (%s)", [message.context["version"]])
+
+    box.publish(order(1))
+    worker = sq.Worker(box, "orders", handle)
+    working = threading.Thread(target=worker.run)
+    working.start()
+    assert begun.wait(180)
+    worker.cancel()
+    working.join()
+    assert worker.run(until_idle=True) == 1
+    box.publish(order(2))
+    assert sq.Worker(box, "orders", handle).run(until_idle=True) == 1
+    assert written(box) == [1, 2]
+    assert faults.faults(box, "orders") == []
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_closed_loop_ends_the_run_and_fails_no_message(box, mode):
+    box.publish(order(1))
+    attempts = []
+
+    async def handle(message, tx):
+        attempts.append(message.attempt)
+
+    closed = asyncio.new_event_loop()
+    closed.close()
+    worker = sq.Worker(box, "orders", handle, mode=mode)
+    with pytest.raises(sq.UsageError, match="the event loop of the handlers is closed"):
+        worker.run(loop=closed)
+    assert worker.run(until_idle=True) == 1  # on the loop of the process again
+    assert attempts == [1]
+
+
 def test_what_is_no_handler_is_refused(box):
     async def yields(message, tx):
         yield message

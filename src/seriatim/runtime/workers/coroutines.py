@@ -27,20 +27,27 @@ class HandlerStopped(BaseException):
 
 
 class HandlerLoop:
-    """An event loop on which handlers of worker threads run."""
+    """The handlers of one run of a worker, on an event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        #: The event loop, which runs in another thread than the handlers' workers.
-        self._loop = loop
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        #: The event loop, which runs in another thread than the handlers' workers; None: that of the process.
+        self._given = loop
         self._lock = threading.Lock()
         #: The handler at work for each thread of a worker.
         self._tasks: dict[int, asyncio.Task[Any]] = {}
         self._given_up: set[int] = set()
         self._is_stopped = False
 
+    def check(self) -> None:
+        """Check that handlers can run."""
+        if self._given is not None and self._given.is_closed() and not self._is_stopped:
+            raise UsageError(
+                "the event loop of the handlers is closed", remedy="keep it open until the worker's run has returned"
+            )
+
     def run(self, function: _Function, argument: object, tx: LentSession, calls: _ThreadCalls) -> Any:
         """Run a handler on the loop; the calling thread makes the calls of its session until it has returned."""
-        me = threading.get_ident()
+        me, loop = threading.get_ident(), self._given or loop_of_process()
         ended: Future[Any] = Future()
 
         def start() -> None:
@@ -49,7 +56,7 @@ class HandlerLoop:
                     ended.cancel()
                     calls.end()
                     return
-                task = self._loop.create_task(_handle(function, argument, tx, ended))
+                task = loop.create_task(_handle(function, argument, tx, ended))
                 self._tasks[me] = task
             task.add_done_callback(over)
 
@@ -69,8 +76,8 @@ class HandlerLoop:
             calls.end()
 
         try:
-            self._loop.call_soon_threadsafe(start)
-        except RuntimeError:  # it is closed
+            loop.call_soon_threadsafe(start)
+        except RuntimeError:  # it is closed; see `check`
             raise HandlerStopped from None
         calls.make_all()
         if ended.cancelled():
@@ -82,14 +89,14 @@ class HandlerLoop:
         with self._lock:
             self._is_stopped = True
             for task in self._tasks.values():
-                self._loop.call_soon_threadsafe(task.cancel)
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
     def give_up(self, thread: int | None) -> None:
         """Cancel the handler at work for a thread, if there is one: it took too long."""
         with self._lock:
             if thread is not None and (task := self._tasks.get(thread)) is not None:
                 self._given_up.add(thread)
-                self._loop.call_soon_threadsafe(task.cancel)
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 async def _handle(function: _Function, argument: object, tx: LentSession, ended: Future[Any]) -> Any:
@@ -154,19 +161,18 @@ def plain(function: _Function, loop: Callable[[], HandlerLoop]) -> Callable[[Any
     return handle
 
 
-_LOOPS: dict[int, HandlerLoop] = {}
+_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 _MAKING = threading.Lock()
 
 
-def loop_of_process() -> HandlerLoop:
+def loop_of_process() -> asyncio.AbstractEventLoop:
     """Return the event loop of this process for handlers, in a separate thread; it lives as long as the process."""
     with _MAKING:
-        running_loop = _LOOPS.get(os.getpid())
-        if running_loop is None:
-            loop = asyncio.new_event_loop()
+        loop = _LOOPS.get(os.getpid())
+        if loop is None:
+            loop = _LOOPS[os.getpid()] = asyncio.new_event_loop()
             threading.Thread(target=_run_always, args=[loop], name="seriatim-handlers", daemon=True).start()
-            running_loop = _LOOPS[os.getpid()] = HandlerLoop(loop)
-        return running_loop
+        return loop
 
 
 def _run_always(loop: asyncio.AbstractEventLoop) -> None:

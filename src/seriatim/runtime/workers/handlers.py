@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Business, UsageError, shown
 from seriatim.pipeline.declared.function import load_function
 from seriatim.pipeline.types.message import Message, Received
-from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
+from seriatim.runtime.workers.coroutines import HandlerLoop, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
 #: In a mapping, the handler of all types that it doesn't name.
@@ -74,8 +75,8 @@ class Handlers:
         *,
         takes_coroutines: bool = True,
     ) -> None:
-        #: Runs coroutine functions; None: the loop of this process.
-        self._loop: HandlerLoop | None = None
+        #: Runs the coroutine functions of the present run.
+        self._loop = HandlerLoop()
         self._takes_coroutines = takes_coroutines
         #: Folders to import modules from, besides Python's own path.
         self._folders = [Path(folder) for folder in folders] or [Path.cwd()]
@@ -100,23 +101,21 @@ class Handlers:
     def names(self, kind: str) -> bool:
         return kind in self._by_type
 
-    def run_on(self, loop: HandlerLoop) -> None:
-        self._loop = loop
+    def begin(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Begin a run, whose coroutine functions run on an event loop; None: on that of this process."""
+        self._loop = HandlerLoop(loop)
 
-    def _loop_in_use(self) -> HandlerLoop:
-        if self._loop is None:
-            self._loop = loop_of_process()
-        return self._loop
+    def check(self) -> None:
+        """Check that coroutine functions can run."""
+        self._loop.check()
 
     def stop(self) -> None:
         """Cancel the coroutine functions at work; their messages are handed out again, and no attempt is counted."""
-        if self._loop is not None:
-            self._loop.stop()
+        self._loop.stop()
 
     def give_up(self, thread: int | None) -> None:
         """Cancel the coroutine function at work for a worker's thread: it took too long."""
-        if self._loop is not None:
-            self._loop.give_up(thread)
+        self._loop.give_up(thread)
 
     def handler(self, message: Received, session: Session) -> Handler:
         """The handler for a received message. If no handler is given for a message that ends a dialog, the result is a handler that does
@@ -150,7 +149,7 @@ class Handlers:
                 f"the handler {getattr(function, '__qualname__', function)!r} is a coroutine function, and a worker of a region has none",
                 remedy="give a plain function",
             )
-        return plain(function, self._loop_in_use) if _is_coroutine_function(function) else function
+        return plain(function, lambda: self._loop) if _is_coroutine_function(function) else function
 
 
 def _is_coroutine_function(function: Callable[..., Any]) -> bool:

@@ -26,7 +26,6 @@ from seriatim.pipeline.declared.error_class import FaultKinds, load_error_class
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Lease, Limits, Mode, Pace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
-from seriatim.runtime.workers.coroutines import HandlerLoop
 from seriatim.runtime.workers.handlers import GivenHandler, Handlers
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
@@ -162,22 +161,26 @@ class Worker:
             the number of messages that the handler got in this call.
 
         Raises:
-            UsageError, DeploymentError: the queue is gone, a name can't be imported, or the worker runs already.
+            UsageError, DeploymentError: the queue is gone, a name can't be imported, `loop` was closed, or the worker runs already.
             BoxDisabled: the box isn't on the server that it remembers.
             Unavailable: all handlers are stuck.
         """
-        if loop is not None:
-            self._handlers.run_on(HandlerLoop(loop))
-        return self.run_with(Idleness() if until_idle else None)
+        return self._run_on(loop, Idleness() if until_idle else None, None)
 
     def run_with(self, idleness: Idleness | None, reporting: Reporting | None = None) -> int:
         """As `run`, until all threads of one or more workers are idle; for a process that has several workers.
 
         `reporting`: how it tells what it does, in a process of a supervisor; None: it has a heartbeat of its own.
         """
+        return self._run_on(None, idleness, reporting)
+
+    def _run_on(
+        self, loop: asyncio.AbstractEventLoop | None, idleness: Idleness | None, reporting: Reporting | None
+    ) -> int:
         if not self._at_work.acquire(blocking=False):
             raise UsageError("the worker runs already", remedy="create another worker, or raise its `workers`")
         try:
+            self._handlers.begin(loop)
             return 0 if self._stop.requested else self._run_once(idleness, reporting)
         finally:
             # Threads that are stuck keep theirs.

@@ -138,6 +138,7 @@ class WorkerThread(threading.Thread):
             self._idleness.leaves(self)
 
     def _turn(self) -> None:
+        self._common.handlers.check()
         permits, wait_s = self._rate_limit.take(self._common.run_length)
         if permits == 0:
             self._stop_asked.wait(min(wait_s, _WAIT_S))
