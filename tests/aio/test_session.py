@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 import psycopg
@@ -425,6 +426,132 @@ def test_those_who_wait_are_called_also_after_the_connection_broke_that_listened
             await asyncio.to_thread(_until, box, query)
             await face.publish([order(1, f"c{n}") for n in range(3)])
             assert sorted(await asyncio.gather(*tasks)) == ["c0", "c1", "c2"]
+
+    run(use())
+
+
+async def _use_all_connections(face):
+    """Have as many sessions at once as there are connections."""
+    together = asyncio.Barrier(face.connections)
+
+    async def use():
+        async with face.session() as tx:
+            await tx.execute("SELECT 1")
+            await together.wait()
+
+    await asyncio.gather(*(use() for _ in range(face.connections)))
+
+
+_OTHERS = "SELECT FROM pg_stat_activity WHERE datname = current_database()"
+
+
+async def _rounds():
+    """Let the event loop do all that can be done at once."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+def test_an_exception_interrupts_the_session_s_calls_in_other_tasks(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            sleeps = f"{_OTHERS} AND wait_event = 'PgSleep'"
+            sleeping = []
+
+            async def fails():
+                async with face.session() as tx:
+                    await tx.publish(order(1))
+                    sleeping.append(asyncio.create_task(tx.execute("SELECT pg_sleep(600)")))
+                    await asyncio.to_thread(_until, box, sleeps)
+                    raise ValueError
+
+            with pytest.raises(ValueError):
+                await fails()
+            await asyncio.to_thread(_until, box, f"SELECT WHERE NOT EXISTS ({sleeps})")
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                await sleeping[0]
+            await _use_all_connections(face)
+
+    run(use())
+    assert box.peek("fulfilment") == []
+
+
+def test_a_call_that_has_found_no_connection_when_its_session_ends_is_refused(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face, contextlib.AsyncExitStack() as others:
+            for _ in range(face.connections):
+                await (await others.enter_async_context(face.session())).execute("SELECT 1")
+            publishing = []
+
+            async def fails():
+                async with face.session() as tx:
+                    publishing.append(asyncio.create_task(tx.publish(order(1))))
+                    await _rounds()
+                    raise ValueError
+
+            with pytest.raises(ValueError):
+                await fails()
+            await others.aclose()
+            with pytest.raises(sq.UsageError, match="the session has ended"):
+                await publishing[0]
+            await _use_all_connections(face)
+
+    run(use())
+    assert box.peek("fulfilment") == []
+
+
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_session_commits_after_its_calls_in_other_tasks_and_tells_how_that_ended(box, cancels):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face, await psycopg.AsyncConnection.connect(box.dsn) as other:
+            await other.execute("CREATE TABLE mine (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+            await other.commit()
+            await other.execute("LOCK TABLE mine")
+            writing = []
+
+            ends = asyncio.Event()
+
+            async def begun():
+                async with face.session() as tx:
+                    writing.append(asyncio.create_task(tx.execute("INSERT INTO mine VALUES (1), (1)")))
+                    await asyncio.to_thread(_until, box, f"{_OTHERS} AND wait_event_type = 'Lock'")
+                    ends.set()
+
+            session = asyncio.create_task(begun())
+            await ends.wait()
+            await _rounds()
+            assert not session.done()
+            if cancels:
+                session.cancel()
+            else:
+                await other.rollback()
+            with pytest.raises(asyncio.CancelledError if cancels else sq.Unavailable):
+                await session
+            (written,) = await asyncio.gather(*writing, return_exceptions=True)
+            assert isinstance(written, psycopg.errors.QueryCanceled) if cancels else written == []
+            await _use_all_connections(face)
+
+    run(use())
+
+
+def test_a_session_that_is_cancelled_while_its_connection_is_in_use_keeps_no_slot(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face, await psycopg.AsyncConnection.connect(box.dsn) as connection:
+            used = asyncio.Event()
+
+            async def begun():
+                async with face.session(connection) as tx:
+                    await tx.publish(order(1))
+                    await connection.lock.acquire()  # as a statement of another task does
+                    used.set()
+
+            session = asyncio.create_task(begun())
+            await used.wait()
+            await _rounds()
+            session.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await session
+            connection.lock.release()
+            await _use_all_connections(face)
 
     run(use())
 

@@ -38,21 +38,32 @@ class Calls:
         #: Whether a cancelled call has failed, or is still running: then half of a verb may be done, and it mustn't be committed.
         self.is_torn = False
         self.last: Future[Any] | None = None
+        #: The name of the last call, by which it is interrupted.
+        self._call: object = None
         self._submit = submit
 
     async def make(self, work: Callable[[], T]) -> T:
         """Call a function in a thread, with the context variables of the caller; its exception passes through unchanged."""
-        context, call = copy_context(), object()
+        context = copy_context()
+        self._call = call = object()
         self.last = future = self._submit(lambda: context.run(self._called, call, work))
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            if not future.cancel():  # it has begun
-                threading.Thread(
-                    target=self._interrupt, args=(call, future), name="seriatim-interrupts", daemon=True
-                ).start()
-                self.is_torn = not await _ended(future, self._patience_s) or future.exception() is not None
+            await self._stop(call, future)
             raise
+
+    async def stop(self) -> None:
+        """Interrupt the call that is running, if there is one, and wait for its end; also if the coroutine is cancelled meanwhile."""
+        if self.last is not None and self.is_running:
+            await self._stop(self._call, self.last)
+
+    async def _stop(self, call: object, future: Future[Any]) -> None:
+        if not future.cancel():  # it has begun
+            threading.Thread(
+                target=self._interrupt, args=(call, future), name="seriatim-interrupts", daemon=True
+            ).start()
+            self.is_torn = not await _ended(future, self._patience_s) or future.exception() is not None
 
     async def finish(self, work: Callable[[], None]) -> None:
         """Call the function that ends a session, in a thread; also if the coroutine is cancelled meanwhile."""
@@ -69,7 +80,7 @@ class Calls:
 
     @property
     def is_running(self) -> bool:
-        """Whether a call is running: one that was cancelled, and that no coroutine waits for."""
+        """Whether a call is running: of another task, or one that was cancelled, and that no coroutine waits for."""
         return self.last is not None and not self.last.done()
 
     def _called(self, call: object, work: Callable[[], T]) -> T:

@@ -243,13 +243,18 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._is_open = False
+        if error is not None:
+            await self._rolled_back(error)
+            return
+        try:
+            async with self._one_at_a_time:  # the calls of other tasks end before the commit
+                pass
+        except asyncio.CancelledError as cancelled:
+            await self._rolled_back(cancelled)
+            raise
         torn = _torn() if self._calls.is_torn else None
-        why = error or torn
-        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and is still running
-            last.add_done_callback(lambda _: self._end(why))
-        else:
-            await self._ended(why)
-        if error is None and torn is not None:
+        await self._ended(torn)
+        if torn is not None:
             raise torn
 
     async def _do(self, work: Callable[[Session], T]) -> T:
@@ -258,19 +263,23 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
     async def _call(self, work: Callable[[], T]) -> T:
         """Do work in a thread, one call after another, in a slot."""
         async with self._one_at_a_time, self._lock:
-            if not self._is_open:
-                problem = "hasn't begun" if self._is_open is None else "has ended"
-                raise UsageError(f"the session {problem}", remedy="begin one: async with box.session() as tx: …")
+            self._check_open()
             if self._calls.is_torn:
                 raise _torn()
             if not self._has_slot:
                 await self._slots.take()
                 self._has_slot = True
             try:
+                self._check_open()  # another task may have ended it meanwhile
                 return await self._calls.make(work)
             finally:
                 if self._around is None and not self._calls.is_running:
                     self._free_slot()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            problem = "hasn't begun" if self._is_open is None else "has ended"
+            raise UsageError(f"the session {problem}", remedy="begin one: async with box.session() as tx: …")
 
     async def waited(
         self,
@@ -349,13 +358,23 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                 if again is not error:
                     raise
 
+    async def _rolled_back(self, error: BaseException) -> None:
+        if not self._calls.is_torn:
+            await self._calls.stop()  # a call of another task
+        await self._ended(error)
+
     async def _ended(self, error: BaseException | None) -> None:
         """End the session in a thread, also where the coroutine is cancelled."""
-        if self._around is None:
-            self._free_slot()
+        if (last := self._calls.last) is not None and self._calls.is_running:  # it was cancelled, and is still running
+            last.add_done_callback(lambda _: self._end(error))
             return
-        async with self._lock:
-            await self._calls.finish(lambda: self._end(error))
+        try:
+            if self._around is not None:
+                async with self._lock:
+                    await self._calls.finish(lambda: self._end(error))
+        finally:
+            if not self._calls.is_running:
+                self._free_slot()
 
     def _end(self, error: BaseException | None) -> None:
         try:
