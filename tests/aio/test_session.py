@@ -556,6 +556,28 @@ def test_a_session_that_is_cancelled_while_its_connection_is_in_use_keeps_no_slo
     run(use())
 
 
+def test_cancelling_ends_a_plain_receiver_that_waits_forever(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            ended = threading.Event()
+
+            def receive(box):
+                try:
+                    with box.session() as tx:
+                        tx.receive("fulfilment", wait="forever")
+                finally:
+                    ended.set()
+
+            receiving = asyncio.create_task(face.run(receive))
+            await asyncio.to_thread(_until, box, "SELECT FROM {schema}.waiters")
+            receiving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await receiving
+            assert ended.is_set()
+
+    run(use())
+
+
 _CALLS = {
     "a statement of a session": lambda face: _in_session(face, lambda tx: tx.execute("SELECT pg_sleep(600)")),
     "a function": lambda face: face.run(_sleep),

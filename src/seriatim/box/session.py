@@ -19,6 +19,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.application_connection import as_ours
 from seriatim.box.connection.fast_paths import NEXT_DELIVERY, EndedDelivery
 from seriatim.box.connection.in_hand import Event
+from seriatim.box.connection.interruption import interruption
 from seriatim.box.connection.misuse import Misuse, OnlyWith, check_process
 from seriatim.box.connection.round_trip import NotCommitted, is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
@@ -228,6 +229,8 @@ class Session(PublishVerbs):
                     return found
                 pause_s = _FIRST_PAUSE_S
             except Unavailable as error:
+                if (asked := interruption()) is not None and asked.is_asked:
+                    raise
                 LOG.warning("receiving_retried", error=error)
                 why = error
                 self._notices.clear()

@@ -34,6 +34,11 @@ class Interruption:
         self._call: object = None
         self._is_asked = False
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether the call that is under way shall end."""
+        return self._is_asked
+
     @contextmanager
     def calling(self, call: object) -> Iterator[None]:
         """Run a call that `ask` may interrupt by its name; later calls continue."""
