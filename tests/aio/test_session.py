@@ -163,6 +163,11 @@ def _until(box, query):
         pass
 
 
+def _until_true(look):
+    while not look():
+        pass
+
+
 def _until_all_sleep(box):
     query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
     with psycopg.connect(box.dsn, autocommit=True) as connection:
@@ -574,6 +579,47 @@ def test_cancelling_ends_a_plain_receiver_that_waits_forever(box):
             with pytest.raises(asyncio.CancelledError):
                 await receiving
             assert ended.is_set()
+
+    run(use())
+
+
+def test_stopping_a_face_of_a_role_ends_those_that_wait_in_it(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            of_role = face.as_role("seriatim")
+
+            async def wait():
+                async with of_role.session() as tx:
+                    return await tx.receive("fulfilment", wait="forever")
+
+            waiting = asyncio.create_task(wait())
+            await asyncio.to_thread(_until, box, "SELECT FROM {schema}.waiters")
+            of_role.stop_receiving()
+            assert await waiting is None
+            await face.publish(order(1))
+            async with face.session() as tx:
+                assert await tx.receive("fulfilment", wait="forever") is not None
+
+    run(use())
+
+
+def test_two_faces_of_one_role_are_both_called(box, monkeypatch):
+    monkeypatch.setattr("seriatim.aio.lines.LOOK_S", 600.0)
+
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+
+            async def wait(of_role, group):
+                async with of_role.session() as tx:
+                    return await _only(await tx.receive("fulfilment", group=group, wait=600))
+
+            tasks = []
+            for group in ("c1", "c2"):
+                tasks.append(asyncio.create_task(wait(face.as_role("seriatim"), group)))
+                await asyncio.to_thread(_until_true, lambda: len(face.lines._lines) == len(tasks))
+            for group, task in zip(("c1", "c2"), tasks, strict=True):
+                await face.publish(order(1, group))
+                assert await task == group
 
     run(use())
 

@@ -58,6 +58,11 @@ class WaitingCoroutine:
                 self._turn.clear()
                 self.is_looking = True
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it shall not wait forever any more."""
+        return self._lines.is_ending or self.line[0].access.ending.is_set()
+
     def call(self) -> bool:
         """Make it look. Thread-safe. Return False if its event loop is closed."""
         try:
@@ -208,18 +213,18 @@ class WaitingLines(ListeningThread):
         while not self._is_closed:
             self._stirred()
             with self._lock:
-                lines = {
-                    (box.access.role, known[name].queue_id): line
+                lines = [
+                    ((box.access.role, known[name].queue_id), line)
                     for (box, name), line in self._lines.items()
                     if name in (known := box.access.known.definitions.queues)
-                }
+                ]
                 if is_called:
-                    for line in lines.values():
+                    for _, line in lines:
                         line.is_asked = False
                         line.call()
-            due_s = listener.ask(list(lines), anew=is_called)
+            due_s = listener.ask({role_and_queue for role_and_queue, _ in lines}, anew=is_called)
             with self._lock:
-                for line in lines.values():
+                for _, line in lines:
                     line.asked()
                 is_idle = not self._lines
             now = time.monotonic()

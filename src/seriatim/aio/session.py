@@ -297,7 +297,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
         loop = asyncio.get_running_loop()
         until, pause_s = loop.time() + wait_s, _FIRST_PAUSE_S
         with self._lines.place(queue, is_particular=is_particular, box=self._box, key=key) as place:
-            while not (wait_s == math.inf and self._lines.is_ending):
+            while not (wait_s == math.inf and place.is_ending):
                 try:
                     result = await self._call(lambda: self._looked(look))
                 except Unavailable as error:
@@ -308,7 +308,7 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                     continue
                 except UsageError:
-                    if wait_s == math.inf and self._lines.is_ending:  # the box was closed at this moment
+                    if wait_s == math.inf and place.is_ending:  # the box was closed at this moment
                         return None
                     raise
                 left, pause_s = until - loop.time(), _FIRST_PAUSE_S
