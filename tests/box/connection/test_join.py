@@ -8,8 +8,8 @@ import sqlite3
 import pytest
 from sqlalchemy import Column, Integer, create_engine, text
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlalchemy.orm import Session, declarative_base
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, declarative_base, scoped_session, sessionmaker
 
 import seriatim as sq
 from tests.databases import box_with
@@ -110,6 +110,27 @@ def test_with_asyncio(box, commits):
 
     asyncio.run(use())
     assert there(box) == (([1], 2) if commits else ([], 0))
+
+
+def test_scoped_sessions(box, engine):
+    scoped = scoped_session(sessionmaker(engine))
+    scoped.add(Row(id=1))
+    publish(box, sq.join(scoped))
+    scoped.commit()
+    scoped.remove()
+
+    async def use():
+        engine = create_async_engine(address(box))
+        scoped = async_scoped_session(async_sessionmaker(engine), asyncio.current_task)
+        scoped.add(Row(id=2))
+        async with sq.AsyncMessageBox(box).session(await sq.join(scoped)) as tx:
+            await tx.publish(sq.Message(type="order"))
+        await scoped.commit()
+        await scoped.remove()
+        await engine.dispose()
+
+    asyncio.run(use())
+    assert there(box) == ([1, 2], 2)
 
 
 def test_another_driver_is_told():

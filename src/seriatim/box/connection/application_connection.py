@@ -4,6 +4,7 @@ transaction of SQLAlchemy, which isn't imported for it.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
@@ -82,12 +83,13 @@ def join(session: Any) -> Any:
     flushed first, so that a row that can't be written fails before its message is published. SQLAlchemy commits or rolls back.
 
     Args:
-        session: a ``Session``, a ``Connection``, an ``AsyncSession`` or an ``AsyncConnection``, of an engine of ``postgresql+psycopg://``.
+        session: a ``Session``, a ``Connection``, an ``AsyncSession``, an ``AsyncConnection``, or a scoped session of either kind, of an
+            engine of ``postgresql+psycopg://``.
 
     Raises:
         UsageError: it is none of these, or its driver isn't psycopg.
     """
-    if hasattr(session, "run_sync"):
+    if inspect.iscoroutinefunction(getattr(session, "rollback", None)):
         return _joined(session)
     if not hasattr(session, "connection"):
         raise UsageError(
@@ -104,7 +106,7 @@ def join(session: Any) -> Any:
 
 
 async def _joined(session: Any) -> ApplicationConnection:
-    if hasattr(session, "sync_session"):
+    if hasattr(session, "flush"):
         await session.flush()
         session = await session.connection()
     elif not session.in_transaction():
