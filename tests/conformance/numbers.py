@@ -11,6 +11,8 @@ from seriatim.kernel.groups.numbers import Sequence
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from tests.conformance.case import CLOCK, Act, Case, Late, Message, at, by, later, of
 
+_MAX = 2**63 - 1
+_FAR = 2**62
 _SPANS = Sequence(through="through")
 _EPOCHS = Sequence(epoch="epoch")
 _BASES = Sequence(base="base", base_only="base_only")
@@ -692,6 +694,15 @@ SETS = (
         (at(0, "g", 0, 3, of(2, is_last=True), 1),),
         released={"g": [0, 1, 2]},
         invalid={"g": [3]},
+    ),
+    Case(
+        "sets: numbered from 0, the last one has the highest number",
+        "numbers 10",
+        UnitOfWork(last="is_last", start=0),
+        (at(0, "g", of(_MAX, is_last=True), 0, _MAX, of(2, is_last=True)),),
+        held={"g": [_MAX, 0]},
+        duplicate={"g": [_MAX]},
+        invalid={"g": [2]},
     ),
 )
 

@@ -216,7 +216,7 @@ def _size(case: Case, one: Message) -> int | None:
     if not isinstance(case.policy, UnitOfWork):
         return None
     if case.policy.last is not None:
-        return one.sequence - case.policy.start + 1 if one.properties.get("is_last") else None
+        return one.sequence if one.properties.get("is_last") else None
     size = one.properties.get("size") if isinstance(case.policy.size, str) else None
     return None if size is None else max(size, 0)
 

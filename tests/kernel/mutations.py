@@ -414,6 +414,12 @@ _UNIT_OF_WORK = (
         "pass",
     ),
     Mutation(
+        "the size of a set is the place of its last message",
+        "unit_of_work.py",
+        "NOT_SAID, _places(policy, arrivals.sequence))",
+        "NOT_SAID, arrivals.sequence)",
+    ),
+    Mutation(
         "a later contradiction about the size is invalid",
         "unit_of_work.py",
         "mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)",

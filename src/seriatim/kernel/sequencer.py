@@ -611,7 +611,7 @@ def _size(policy: UnitOfWork, number: int, value: Any) -> int | Reason:
     if value is VOID:
         return NOT_SAID
     if policy.last is not None:
-        return number - policy.start + 1 if property_of(policy.last, value) else NOT_SAID
+        return number if property_of(policy.last, value) else NOT_SAID
     if isinstance(policy.size, int):
         return NOT_SAID
     size = whole_number(property_of(policy.size, value))

@@ -191,6 +191,17 @@ def test_what_has_no_destination_or_a_fault_is_unrouted_and_stops_nothing(queues
     assert "'nowhere', which is no queue" in told["astray"]
 
 
+def test_the_last_of_a_set_with_the_highest_number_stops_nothing(box):
+    box.define(
+        sq.MessageType("part", properties={"key": "string", "n": "long", "final": "boolean"}),
+        sq.Queue("parts", policy=sq.UnitOfWork(last="final", start=0), group="key", sequence="n"),
+        sq.Subscription("parts", where="type = 'part'", to="parts"),
+    )
+    for key, n in (("a", 2**63 - 1), ("b", 0)):
+        published(box, "part", b"", f'{{"key": "{key}", "n": {n}, "final": true}}')
+    assert [(one.context["key"], one.sequence) for one in drained(box, "parts")] == [("b", 0)]
+
+
 def test_a_waiting_receiver_is_woken_wherever_it_waits(queues):
     woken = {}
 

@@ -88,6 +88,7 @@ DESTINATIONS = {
     "times": "where: at IS NOT NULL, resequence: {policy: best_effort, by: time, group: customer, sequence: at, window: 1h}",
     "sets": "where: size IS NOT NULL, resequence: {policy: unit_of_work, group: customer, sequence: version, size: size, timeout: 1h}",
     "last": "where: \"location <> 'paper'\", resequence: {policy: unit_of_work, group: customer, sequence: version, last: paid, timeout: 1h}",
+    "last-from-0": "where: paid, resequence: {policy: unit_of_work, start: 0, group: customer, sequence: version, last: paid}",
     "stays": "where: TRUE, resequence: {policy: fifo, group: {by: customer, opens: version = 1, closes: version = 3}}",
     "parts": "where: part IS NOT NULL, resequence: {policy: unit_of_work, group: parent_id, sequence: part, size: parts, timeout: 1h}",
     "files": "where: \"message_id LIKE '%1' AND received_at > TIMESTAMP '2020-01-01'\", resequence: {policy: standard, group: name, sequence: version, start: first}",
@@ -119,7 +120,8 @@ def wide(folder, _):
     ]
     odd = [*PLAIN, *ODD]
     nul = [b'{"customer":{"id":"a\\u0000b"},"version":1}', b'{"customer":{"id":"' + b"k" * 3000 + b'"},"version":1}']
-    put(folder, "crm/a.json", [*made[:150], *odd])
+    highest = b'{"customer":{"id":"c-highest"},"version":9223372036854775807,"paid":true}'
+    put(folder, "crm/a.json", [*made[:150], *odd, highest])
     put(folder, "crm/b.json", [*odd, *made[100:200], *nul])
     put(folder, "crm/c d%.json", [*made[150:], b"", *made[:20]], end=b"\r\n")
     put(folder, "crm/e.json", [])

@@ -662,10 +662,7 @@ class Router:
     ) -> list[int | None]:
         if (last := self._lasts.get((name, policy))) is not None:
             is_last = part.holds(last).tolist()
-            return [
-                number - policy.start + 1 if last and number is not None else None
-                for last, number in zip(is_last, sequences, strict=True)
-            ]
+            return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
         return part.values(policy.size if isinstance(policy.size, str) else None)
 
     def _keys(self, name: str | None, part: _QueueRows) -> list[str | None]:

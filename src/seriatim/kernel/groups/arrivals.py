@@ -24,7 +24,8 @@ class Arrivals(Numbered):
     * `sequence`: its number, the first of those that it covers (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
     * `time`: when it arrived, microseconds. Within a group an earlier time counts as the latest one before it.
-    * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`. For `Standard` and `Fifo` bits, or
+    * `size`: the size of its set, if the message contains it, or `NOT_SAID`; if a filter says that it is the last of its set, its number,
+      from which `take` finds the size. For `UnitOfWork`. For `Standard` and `Fifo` bits, or
       `NOT_SAID`: whether it opens and closes its group (``stays.py``), and which of two regions has sent it (``copies.py``).
     * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
     * `fingerprint`: a number for its content; 0: it isn't known, and can't be compared. For `Standard`. Where two regions

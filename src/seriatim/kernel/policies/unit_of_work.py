@@ -70,6 +70,9 @@ def _before_next(state: State, arrivals: Arrivals) -> Bools:
 
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Judge arrivals between which no timer fires (see `quiet`)."""
+    if policy.last is not None:
+        size = np.where(arrivals.size == NOT_SAID, NOT_SAID, _places(policy, arrivals.sequence))
+        arrivals = arrivals.with_columns(size=size)
     disposition, reason = _judge(policy, state, arrivals)
     if not policy.once:
         _judge_again(state, arrivals, disposition, reason)

@@ -285,11 +285,7 @@ class Passage:
         if not isinstance(policy, UnitOfWork):
             return None
         if isinstance(policy.last, str):
-            return (
-                None
-                if sequence is None or self._says(policy.last, message) is not True
-                else sequence - policy.start + 1
-            )
+            return sequence if self._says(policy.last, message) is True else None
         if not isinstance(policy.size, str) or message.get(policy.size) is None:
             return None
         size = whole_number(message[policy.size])

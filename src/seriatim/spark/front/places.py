@@ -130,8 +130,8 @@ class Places:
             return None
         if queue.name in self.last:
             last = self.last[queue.name]
-            return (policy.last, queue.numbered_by, policy.start), lambda batch: _where(
-                _true(batch, last), pc.add(batch.messages.column(queue.numbered_by), 1 - policy.start)
+            return (policy.last, queue.numbered_by), lambda batch: _where(
+                _true(batch, last), batch.messages.column(queue.numbered_by)
             )
         size = policy.size
         # Each number below 1 is invalid: the lowest number has another meaning in the kernel.

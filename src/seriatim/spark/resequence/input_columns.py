@@ -132,8 +132,7 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
     if isinstance(policy.last, str):
         properties = Properties.of(df)
         last = properties.parsed(policy.last, f"queue {queue.name!r}: last")
-        size = cast("Column", _number(df, queue)) + F.lit(1 - policy.start)
-        return F.when(condition(last, properties.columns), size)
+        return F.when(condition(last, properties.columns), cast("Column", _number(df, queue)))
     sizes = _sizes(df, queue)
     if sizes is not None:
         # Each number below 1 is invalid: the lowest number has another meaning in the kernel.
@@ -409,7 +408,7 @@ def _size_source(queue: Queue) -> object:
         return queue.group.opens, queue.group.closes
     if has_rules(queue):
         return _number_source(queue)
-    return (policy.size, policy.last, policy.start, queue.sequence) if isinstance(policy, UnitOfWork) else None
+    return (policy.size, policy.last, queue.sequence) if isinstance(policy, UnitOfWork) else None
 
 
 def _of_any(
