@@ -89,6 +89,11 @@ def part_of(part: Any) -> bytes:
     return (part.encode() if isinstance(part, str) else bytes(part)) + b"\0"
 
 
+def too_large(first: int, last: int, step: int) -> bool:
+    """Whether there is no number behind them, or they are more than 64 bits can count."""
+    return last + step - min(first, 0) > INT64_MAX
+
+
 def unwrap(message: Message, modulus: int, reference: int | None) -> bool:
     """Gives a message the numbers that it has through all turns; whether it is valid."""
     raw, last = message.number, message.through
@@ -222,7 +227,7 @@ class NumberedGroup(StandardGroup):
             first, last = copy.number, copy.through
         if message.kind == "base":
             first = last
-        if last > INT64_MAX - step:
+        if too_large(first, last, step):
             return False
         if start is None:
             return (last - first) % step == 0
@@ -369,7 +374,7 @@ class NumberedGroup(StandardGroup):
     # Where a group begins.
     def gather(self, message: Message, now: int, out: Outcome) -> None:
         step = self.policy.increment
-        if message.through > INT64_MAX - step or (message.through - message.number) % step:
+        if too_large(message.number, message.through, step) or (message.through - message.number) % step:
             out.invalid.append(message)
         elif self.over():
             out.late.append(message)
@@ -424,7 +429,7 @@ class NumberedGroup(StandardGroup):
     def judge_number(self, message: Message, now: int, out: Outcome) -> None:
         first, last, step = message.number, message.through, self.policy.increment
         off = (last - first) % step != 0 or (self.first is not None and (first - self.first) % step != 0)
-        if last > INT64_MAX - step or off:
+        if too_large(first, last, step) or off:
             out.invalid.append(message)
         elif self.closed or (self.closing and not self.misses_some(message)):
             out.late.append(message)
@@ -486,7 +491,7 @@ class NumberedGroup(StandardGroup):
         first, last = message.number, message.through
         if self.closed or (self.closing and not self.misses_some(message)) or not limit:
             return False
-        if self.next is None or self.first is None or last >= self.next or last > INT64_MAX - step:
+        if self.next is None or self.first is None or last >= self.next or too_large(first, last, step):
             return False
         if (first - self.first) % step != 0 or (last - self.first) % step != 0:
             return False

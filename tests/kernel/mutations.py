@@ -71,8 +71,14 @@ _STANDARD = (
     Mutation(
         "a number without a successor is invalid",
         "standard.py",
-        "mark(ends > _MAX - step, Disposition.INVALID,",
-        "mark(ends > _MAX - 1, Disposition.INVALID,",
+        "mark(arrivals.overflow(step), Disposition.INVALID,",
+        "mark(arrivals.overflow(1), Disposition.INVALID,",
+    ),
+    Mutation(
+        "a message of more numbers than 64 bits can count is invalid",
+        "arrivals.py",
+        "_MAX - step + np.minimum(self.sequence, 0)",
+        "_MAX - step",
     ),
     Mutation(
         "an off-step number is invalid even in a closed group",

@@ -14,6 +14,7 @@ from seriatim.kernel.values.time import FOREVER
 
 #: The size of a message that doesn't give the size of its set.
 NOT_SAID = NOTHING
+_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,10 @@ class Arrivals(Numbered):
     @property
     def bits(self) -> Ints:
         return np.where(self.size == NOT_SAID, 0, self.size)
+
+    def overflow(self, step: int) -> Bools:
+        """The messages behind which there is no number, or which cover more numbers than 64 bits can count."""
+        return self.ends > _MAX - step + np.minimum(self.sequence, 0)
 
     def in_time(self, due: Ints, period: int) -> Bools:
         """The arrivals before which no timer can fire, and the first of each group, which may start a clock of that period. `due`: when the

@@ -384,7 +384,7 @@ def _gather(policy: StandardNumbers, state: State, arrivals: Arrivals) -> Judged
     groups = state.groups
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
-    overflows = arrivals.ends > _MAX - policy.increment
+    overflows = arrivals.overflow(policy.increment)
     off = ~overflows & ((arrivals.ends - arrivals.sequence) % policy.increment != 0)
     disposition[overflows | off] = Disposition.INVALID
     reason[overflows], reason[off] = Reason.SEQUENCE_OVERFLOWS, Reason.OFF_STEP
@@ -537,7 +537,7 @@ def _bases(policy: StandardNumbers, state: State, bases: Arrivals) -> Judged:
     groups, group, number, step = state.groups, bases.group, bases.ends, policy.increment
     known = (groups.has(Flag.BEGUN) | (not policy.finds_start))[group]
     disposition, reason, mark = undecided(bases)
-    mark(number > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
+    mark(bases.overflow(step), Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     mark(known & (number % step != groups.first[group] % step), Disposition.INVALID, Reason.OFF_STEP)
     mark(groups.has(OVER)[group], Disposition.LATE, Reason.GROUP_CLOSED)
     mark(known & (number < groups.next[group]), Disposition.DUPLICATE, Reason.COVERED)
@@ -651,7 +651,7 @@ def _wrong_at_beginning(policy: StandardNumbers, state: State, arrivals: Arrival
     if policy.modulus is not None:
         firsts = by_group(len(state), NOTHING, arrivals.group, first)
         arrivals, reason, _ = unwrapped(policy.modulus, arrivals, firsts)
-    reason = np.where((reason == 0) & (arrivals.ends > _MAX - step), int(Reason.SEQUENCE_OVERFLOWS), reason)
+    reason = np.where((reason == 0) & arrivals.overflow(step), int(Reason.SEQUENCE_OVERFLOWS), reason)
     known, base = first != NOTHING, arrivals.bits & BASE != 0
     off = (arrivals.ends % step != first % step) | (~base & (arrivals.sequence % step != first % step))
     off &= known

@@ -38,8 +38,6 @@ from seriatim.kernel.values.time import FOREVER, NEVER, micros
 
 __all__ = ["due", "fire", "quiet", "release", "repeats", "settle", "take"]
 
-_MAX = 2**63 - 1
-
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
     """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes. They are a
@@ -198,7 +196,7 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
     groups = state.groups
     flags, columns = groups.flags.copy(), {}
     if policy.start == "first":
-        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.ends <= _MAX - policy.increment)
+        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & ~arrivals.overflow(policy.increment)
         if arrivals.through is not None:
             fresh &= (arrivals.through - arrivals.sequence) % policy.increment == 0
         first = put_first(groups.first.copy(), fresh, arrivals.group, arrivals.sequence)
@@ -216,7 +214,7 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     step, first = policy.increment, _firsts(policy, state, arrivals)
     ends = arrivals.ends
     disposition, reason, mark = undecided(arrivals)
-    mark(ends > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
+    mark(arrivals.overflow(step), Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
         off = (sequence % step != first % step) | (ends % step != first % step)
         mark(off, Disposition.INVALID, Reason.OFF_STEP)
