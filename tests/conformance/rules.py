@@ -518,7 +518,7 @@ UNIT_OF_WORK = (
         "numbers and sizes below one",
         "UnitOfWork",
         UnitOfWork(size="size"),
-        (at(0, "g", of(0), of(-1), of(1, size=0), of(1, size=-4), of(None, size=2), of(1, size=1)),),
+        (at(0, "g", of(0), of(-1), of(1, size=0), of(1, size=-(2**63)), of(None, size=2), of(1, size=1)),),
         released={"g": [1]},
         invalid={"g": [0, -1, 1, 1, None]},
     ),

@@ -663,7 +663,9 @@ class Router:
         if (last := self._lasts.get((name, policy))) is not None:
             is_last = part.holds(last).tolist()
             return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
-        return part.values(policy.size if isinstance(policy.size, str) else None)
+        sizes = part.values(policy.size if isinstance(policy.size, str) else None)
+        # Each number below 1 is invalid: the lowest number has another meaning in the kernel.
+        return [None if size is None else max(size, 0) for size in sizes]
 
     def _keys(self, name: str | None, part: _QueueRows) -> list[str | None]:
         if name is None or name not in part.columns:
