@@ -33,3 +33,18 @@ def test_so_are_those_of_a_ticket_and_a_size(kind: Any) -> None:
 def test_what_is_no_whole_number_is_invalid(sequence: object) -> None:
     (item,) = sq.Sequencer(sq.Standard()).offer([("g", sequence, "a")], now=0.0).invalid
     assert item.reason == "the sequence is not a whole number"
+
+
+@pytest.mark.parametrize("at_once", [3, 1])
+def test_a_second_size_contradicts_the_first_also_above_its_own(at_once: int) -> None:
+    sets = sq.Sequencer(sq.UnitOfWork(size="size"))
+    parts = [("g", 1, {"size": 3}), ("g", 5, {"size": 2}), ("g", 4, {})]
+    invalid = [
+        (item.sequence, item.reason)
+        for n in range(0, 3, at_once)
+        for item in sets.offer(parts[n : n + at_once], now=0.0).invalid
+    ]
+    assert invalid == [
+        (5, "the size contradicts the one told before"),
+        (4, "the sequence is above the size of the set"),
+    ]

@@ -174,7 +174,9 @@ def _learn_size(
 
     learns = unknown[group] & (size[group] > 0)
     later = learns & (np.arange(len(arrivals)) > teller[group])
-    mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
+    contradicts = later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group])
+    mark(contradicts, Reason.SIZE_CONTRADICTED)
+    reason[contradicts & (reason == Reason.ABOVE_SIZE)] = Reason.SIZE_CONTRADICTED  # it was compared with its own
     mark(later & (place > size[group]), Reason.ABOVE_SIZE)
     # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
     _, _, twice = _collect(state.held, arrivals, disposition)
