@@ -202,6 +202,22 @@ def test_the_last_of_a_set_with_the_highest_number_stops_nothing(box):
     assert [(one.context["key"], one.sequence) for one in drained(box, "parts")] == [("b", 0)]
 
 
+def test_a_message_with_a_value_that_postgresql_refuses_is_unrouted_and_stops_no_other(queues):
+    with psycopg.connect(queues.dsn) as connection:
+        connection.execute(
+            f"CREATE FUNCTION {queues.schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN RAISE ''value out of range'' USING ERRCODE = ''22003''; END';"
+            f"CREATE TRIGGER refuse BEFORE INSERT ON {queues.schema}.entries FOR EACH ROW"
+            f" WHEN (new.group_key = 'wrong') EXECUTE FUNCTION {queues.schema}.refuse()"
+        )
+        for customer in ("c1", "wrong", "c2", "wrong"):
+            published(queues, "order", b"", f'{{"customer": "{customer}"}}', connection=connection)
+    assert queues.tick().routed == 4
+    assert [one.context["customer"] for one in drained(queues, "all")] == ["c1", "c2"]
+    assert rows(queues, "SELECT problem FROM {schema}.unrouted") == [("value out of range",)] * 2
+    assert queues.tick().routed == 0
+
+
 def test_a_waiting_receiver_is_woken_wherever_it_waits(queues):
     woken = {}
 

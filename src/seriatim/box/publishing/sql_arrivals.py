@@ -23,6 +23,7 @@ from seriatim.box.messages.received import stored_message
 from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.slips import has_slips, log_slips, with_awaited
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.types.message import Message
 
 #: The most messages that a transaction routes, and the most bytes of their bodies.
@@ -42,6 +43,10 @@ class _Pending(NamedTuple):
     publisher: str
     permitted: Sequence[int] | None
 
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.arrival_id, self.position
+
 
 def is_unrouted(transaction: Transaction) -> bool | None:
     """Whether messages wait to be routed; None: they do, but the role of the connection may not route them."""
@@ -50,21 +55,33 @@ def is_unrouted(transaction: Transaction) -> bool | None:
 
 
 def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Route waiting messages, in order of commit, in separate transactions."""
-    done = 0
+    """Route waiting messages, in order of commit, in separate transactions. If PostgreSQL refuses a value, they are routed one by one, and
+    the message with that value is unrouted; with `apart` the error is raised, because a receiver's transaction can't go on after it.
+    """
+    done, most = 0, _MOST_MESSAGES
+    refused: dict[tuple[int, int], str] = {}
     while True:
-        with (apart or access.transaction)() as transaction:
-            pending = _read(transaction)
-            _route(transaction, pending)
+        pending: Sequence[_Pending] = ()
+        try:
+            with (apart or access.transaction)() as transaction:
+                pending = _read(transaction, most)
+                _route(transaction, pending, refused)
+        except UsageError as error:
+            if apart is not None or not pending or pending[0].place in refused:
+                raise
+            if len(pending) == 1:
+                refused[pending[0].place] = problem_text(error.what)
+            most = 1
+            continue
         done += len(pending)
-        all_read = len(pending) < _MOST_MESSAGES and sum(len(arrival.message.body) for arrival in pending) < _MOST_BYTES
+        all_read = len(pending) < most and sum(len(arrival.message.body) for arrival in pending) < _MOST_BYTES
         if all_read or is_over():
             return done
 
 
-def _read(transaction: Transaction) -> list[_Pending]:
+def _read(transaction: Transaction, at_most: int) -> list[_Pending]:
     where = where_unrouted(transaction)
-    parameters = {"at_most": _MOST_MESSAGES, "at_most_bytes": _MOST_BYTES, **where}
+    parameters = {"at_most": at_most, "at_most_bytes": _MOST_BYTES, **where}
     rows = transaction.rows("pending", **parameters)
     return [
         _Pending(row.arrival_id, row.position, stored_message(row), row.received_at, row.publisher, row.permitted)
@@ -72,10 +89,10 @@ def _read(transaction: Transaction) -> list[_Pending]:
     ]
 
 
-def _route(transaction: Transaction, pending: Sequence[_Pending]) -> None:
+def _route(transaction: Transaction, pending: Sequence[_Pending], refused: Mapping[tuple[int, int], str]) -> None:
     definitions = transaction.definitions()
     for portion in _portions(pending, router_of(definitions)):
-        while not _enter(transaction, portion, definitions):
+        while not _enter(transaction, portion, definitions, refused):
             definitions = transaction.access.known.read(transaction)
 
 
@@ -86,9 +103,16 @@ def _portions(pending: Sequence[_Pending], router: Router) -> list[list[_Pending
     return [list(same) for _, same in groupby(pending, lambda arrival: arrival.received_at)]
 
 
-def _enter(transaction: Transaction, pending: Sequence[_Pending], definitions: Definitions) -> bool:
-    """Put messages into their queues; False if the definitions have changed."""
+def _enter(
+    transaction: Transaction,
+    pending: Sequence[_Pending],
+    definitions: Definitions,
+    wrong: Mapping[tuple[int, int], str],
+) -> bool:
+    """Put messages into their queues, those of `wrong` into none; False if the definitions have changed."""
     routed = _permitted(_routed(router_of(definitions), pending, looking(transaction)), pending, definitions)
+    if wrong:
+        routed = without(routed, {row: wrong[one.place] for row, one in enumerate(pending) if one.place in wrong})
     refused: Sequence[_Pending] = ()
     if has_slips(routed):
         routed = with_awaited(transaction, routed)
