@@ -28,6 +28,7 @@ def test_a_restored_box_knows_the_numbers_of_the_others(two: Two) -> None:
     with away(two, "b"):
         two.regions.publish(message("t", ident="m3"))  # a and the journal
     restored(two, two.first)
+    two.regions.tend()
     assert two.regions.publish(message("s"))[0].number == 3
     assert two.regions.publish(message("t"))[0].number == 2
     role = two.rows(two.first, "SELECT incarnation, learned FROM {0}.region_roles")
@@ -42,7 +43,9 @@ def test_it_is_away_until_it_has_learned(two: Two) -> None:
         two.regions.publish(message("s"))
     with away(two, "b"), pytest.raises(Unavailable):
         two.regions.publish(message("s"))
-    assert two.regions.publish(message("s"))[0].number == 2
+    assert two.regions.publish(message("s"))[0].known_by == ("b", "journal")
+    two.regions.tend()
+    assert two.regions.publish(message("s"))[0].known_by == ("a", "b")
 
 
 def test_a_box_that_was_given_a_new_id_learns_first(two: Two) -> None:
@@ -54,6 +57,7 @@ def test_a_box_that_was_given_a_new_id_learns_first(two: Two) -> None:
     identity.new_id(two.first, actor="ann", reason="a dump was restored in its place")
     with away(two, "journal"), pytest.raises(Unavailable):
         two.regions.publish(message("s"))
+    two.regions.tend()
     assert two.regions.publish(message("s"))[0].number == 3
     assert two.rows(two.first, "SELECT incarnation, learned FROM {0}.region_roles") == [(2, 2)]
 
@@ -99,5 +103,6 @@ def test_a_new_box_in_place_of_a_lost_one_learns_first(two: Two, databases) -> N
         from tests.regions.two import STATUS
 
         regions.define(*STATUS)
+        regions.tend()
         assert regions.publish(message("s"))[0].number == 3
         assert two.rows(instead, "SELECT region, incarnation, learned FROM {0}.region_roles") == [("b", 2, 2)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -21,8 +21,8 @@ from seriatim.regions.pair import REGIONS, Pair, Routing
 
 
 class Numbering:
-    def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
-        self._pair, self._restore = pair, restore
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
         #: Whether it has given numbers to messages that had none.
         self.gives = False
 
@@ -82,8 +82,6 @@ class Numbering:
         look = partial(see, name=self._pair.name, region=region, sessions=sessions, ids=ids)
         try:
             sight = self._pair.in_box(region, look)
-            if not sight.votes and self._restore(region):
-                sight = self._pair.in_box(region, look)
         except Unavailable:
             return None
         return sight if sight.votes else None

@@ -434,8 +434,8 @@ class Regions(Closing):
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":
-            return Reserving(self._pair, partial(restore, self._pair))
-        return Sending(self._pair, partial(restore, self._pair), 1 if self._confirm == "one" else 2)
+            return Reserving(self._pair)
+        return Sending(self._pair, 1 if self._confirm == "one" else 2)
 
     def close(self) -> None:
         """Close the boxes and the journal that were opened here."""

@@ -7,7 +7,7 @@ here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -49,8 +49,8 @@ class _One:
 class Reserving:
     """One call of `Regions.publish` with ``numbers="journal"``."""
 
-    def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
-        self._pair, self._restore = pair, restore
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
         self._began = time.monotonic()
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
@@ -145,7 +145,6 @@ class Reserving:
                 continue
             if not written.is_asked:
                 whys.append(f"region {region} was restored, and hasn't learned yet")
-                self._restore(region)
                 continue
             for message in ones:
                 message.replies[at] = Reply.FOR

@@ -7,7 +7,7 @@ asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
@@ -38,11 +38,11 @@ class Sent:
 
 
 class Sending:
-    def __init__(self, pair: Pair, restore: Callable[[str], bool], enough: int) -> None:
-        self._pair, self._restore, self._enough = pair, restore, enough
+    def __init__(self, pair: Pair, enough: int) -> None:
+        self._pair, self._enough = pair, enough
         self._began = time.monotonic()
         self._counted: dict[str, int] = {}
-        self._numbering = Numbering(pair, restore)
+        self._numbering = Numbering(pair)
         self._refusals = Refusals(pair, self._numbering, self._counted, self._began, enough)
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
@@ -105,8 +105,6 @@ class Sending:
         counted = self._counted.get(other_than(region))
         try:
             votes = self._voted(region, messages, counted, delays, age_us)
-            if not votes.is_asked and self._restore(region):
-                votes = self._voted(region, messages, counted, delays, age_us)
         except Unavailable:
             votes = BoxVotes([], 0, is_asked=False)
         if not votes.is_asked:
