@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,13 @@ def two(databases: Databases) -> Iterator[Two]:
     """Two regions."""
     with _regions(databases) as found:
         yield found
+
+
+@pytest.fixture
+def both_at_once(two: Two) -> Iterator[Two]:
+    """Two regions that hand copies out at once."""
+    with sq.Regions(two.first, two.second, two.journal, name=NAME, prefer=0, patience="30s", retry_after=0) as regions:
+        yield replace(two, regions=regions)
 
 
 @pytest.fixture(scope="module")

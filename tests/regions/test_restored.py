@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -10,15 +11,20 @@ import seriatim as sq
 from seriatim.errors import Unavailable
 from seriatim.operations import identity
 from seriatim.regions.box_role import role_of
+from seriatim.regions.box_votes import strike
+from seriatim.regions.restoring import restore
 from tests.blocked import wait_until_blocked
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
+from tests.regions.working import Handled
 
 
 def restored(two: Two, box: sq.MessageBox) -> None:
     """The box has gone back to when it was empty."""
     two.rows(box, "UPDATE {0}.box_identity SET incarnation = incarnation + 1 RETURNING 1")
-    for table in ("region_numbers", "region_sessions", "region_outbox", "entries", "spool", "message_ids"):
+    for table in (
+        "region_numbers", "region_sessions", "region_outbox", "entries", "known_groups", "spool", "message_ids"
+    ):  # fmt: skip
         two.rows(box, f"DELETE FROM {{0}}.{table} RETURNING 1")
 
 
@@ -106,3 +112,77 @@ def test_a_new_box_in_place_of_a_lost_one_learns_first(two: Two, databases) -> N
         regions.tend()
         assert regions.publish(message("s"))[0].number == 3
         assert two.rows(instead, "SELECT region, incarnation, learned FROM {0}.region_roles") == [("b", 2, 2)]
+
+
+def test_a_box_that_lost_its_messages_gets_those_that_are_not_over_again(both_at_once: Two) -> None:
+    two = both_at_once
+    handled = Handled(two.regions)
+    two.regions.publish([message("s", 1, "m1"), message("t", 1, "m2")])
+    handled.work("a")
+    two.regions.publish([message("s", 2, "m3"), message("u", 1, "m4")])
+    assert two.outbox(two.first) == two.outbox(two.second) == []
+    restored(two, two.second)
+    two.regions.tend()
+    two.regions.publish(message("s", 3, "m5"))
+    assert two.has(two.second) == [("s", 2, "m3"), ("s", 3, "m5"), ("u", 1, "m4")]
+    assert two.outbox(two.first) == two.outbox(two.second) == []
+    assert handled.work("b") == [("s", 2), ("s", 3), ("u", 1)]
+
+
+def test_it_votes_when_it_has_them(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.regions.publish([message("s", 1, "m1"), message("s", 2, "m2")])
+    with away(two, "b"):
+        two.regions.publish(message("s", 3, "m3"))
+    restored(two, two.second)
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 1)
+
+    known_by: list[tuple[str, ...]] = []
+
+    def copied_in_order() -> None:
+        had = [number for _, number, _ in two.has(two.second)]
+        assert had == list(range(1, len(had) + 1))
+        known_by.append(two.regions.publish(message("t"))[0].known_by)
+
+    assert restore(two.regions._pair, "b", progress=copied_in_order)
+    assert [number for _, number, _ in two.has(two.second)] == [1, 2, 3]
+    assert known_by == [("a", "journal")] * 3
+    assert two.regions.publish(message("s", 4))[0].known_by == ("a", "b")
+
+
+def _lose_and_learn(two: Two) -> None:
+    """Box b is empty, and box a has noted its new incarnation, and what it lacks."""
+    restored(two, two.second)
+    with two.first.access.transaction() as transaction:
+        transaction.do("region_fence", of_name=NAME, incarnation=2)
+
+
+def test_a_message_that_a_box_has_lost_since_is_not_struck_off(two: Two) -> None:
+    sender = two.regions._sending()
+    strike = sender._strike
+
+    def lose_and_strike(units: list) -> None:
+        _lose_and_learn(two)
+        strike(units)
+
+    sender._strike = lose_and_strike  # type: ignore[method-assign]
+    assert sender.send([message("s", 1, "m1")])[0].known_by == ("a", "b")
+    assert two.outbox(two.first) == ["m1"]
+    two.regions.tend()
+    assert two.has(two.second) == two.has(two.first) == [("s", 1, "m1")]
+
+
+def test_a_copy_that_a_box_has_lost_since_is_not_struck_off(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    with away(two, "b"):
+        two.regions.publish(message("s", 1, "m1"))
+
+    def lose_and_strike(*arguments: Any) -> None:
+        if two.has(two.second):
+            _lose_and_learn(two)
+        strike(*arguments)
+
+    monkeypatch.setattr("seriatim.regions.outbox.strike", lose_and_strike)
+    two.regions.tend()
+    assert (two.outbox(two.first), two.has(two.second)) == (["m1"], [])
+    monkeypatch.undo()
+    two.regions.tend()
+    assert two.has(two.second) == two.has(two.first) == [("s", 1, "m1")]

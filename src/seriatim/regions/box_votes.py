@@ -178,9 +178,9 @@ def see(
     return Sight(through, sights, role.votes)
 
 
-def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Remove messages from the outbox: the other box has them, or their numbers are over."""
-    transaction.do("region_strike", of_name=name, of_messages=list(ids))
+def strike(transaction: Transaction, name: str, ids: Sequence[str], counted: int | None) -> None:
+    """Remove messages from the outbox: the other box has them, in this incarnation, or (None) their numbers are over."""
+    transaction.do("region_strike", of_name=name, of_messages=list(ids), counted=counted)
 
 
 def withdraw(transaction: Transaction, name: str, ids: Sequence[str]) -> None:

@@ -58,10 +58,14 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(pair: Pair, copied: Copied, progress: Callable[[], object] | None = None) -> Copied:
+def copy_outbox(
+    pair: Pair, copied: Copied, progress: Callable[[], object] | None = None, *, through: int = 2**63 - 1
+) -> Copied:
     region, behind = copied.region, 0
     try:
-        while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
+        while behind < through and (
+            rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind))
+        ):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, copied)
             if progress is not None:
@@ -127,7 +131,7 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
     going = [row for row in here if row not in over]
     other = other_than(region)
 
-    def write(transaction: Transaction) -> tuple[list[int], dict[int, str]]:
+    def write(transaction: Transaction) -> tuple[list[int], dict[int, str], int | None]:
         alike, elsewhere = led_alike(transaction, pair.name, other, [row.numbered for row in going if row.numbered])
         chosen = [going[at] for at in alike]
         delays = [
@@ -135,20 +139,22 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
             for row in chosen
             if row.numbered
         ]
-        if chosen:
-            vote(
-                transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
-                ages=[row.age_us for row in chosen],
-            )  # fmt: skip
-        return alike, elsewhere
+        if not chosen:
+            return alike, elsewhere, None
+        votes = vote(
+            transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
+            ages=[row.age_us for row in chosen],
+        )  # fmt: skip
+        return alike, elsewhere, votes.incarnation
 
     alike: list[int] = []
+    counted = None
     if going:
-        alike, elsewhere = pair.in_box(other, write)
+        alike, elsewhere, counted = pair.in_box(other, write)
         copied.waiting |= {going[at].message_id: why for at, why in elsewhere.items()}
     ids = [row.message_id for row in over] + [going[at].message_id for at in alike]
     if ids:
-        pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids))
+        pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted))
     copied.copied += len(alike)
     copied.over += len(over)
 

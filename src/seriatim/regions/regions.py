@@ -308,7 +308,7 @@ class Regions(Closing):
             for each region what became of its outbox.
         """
         for region in REGIONS:
-            restore(self._pair, region, patience_s=_DEFINING_S)
+            restore(self._pair, region, patience_s=_DEFINING_S, progress=progress)
         copied = [self._copied(region, progress) for region in REGIONS]
         for part in copied:
             try:

@@ -15,13 +15,13 @@ from seriatim.box.connection.access import Transaction
 from seriatim.errors import NumberRefused, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.regions.votes import NO_NUMBER, Reply
 from seriatim.pipeline.types.message import Message
-from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
+from seriatim.regions.box_votes import Sight, Way, see, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
 from seriatim.regions.numbered import Numbered, SessionNumber, by_queue
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
-from seriatim.regions.sending import Sent
+from seriatim.regions.sending import Sent, strike_off
 from seriatim.regions.units import known_by
 
 #: After that a number that isn't confirmed is void.
@@ -52,6 +52,7 @@ class Reserving:
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
         self._began = time.monotonic()
+        self._counted: dict[str, int] = {}
 
     def send(self, messages: Sequence[Message]) -> list[Sent]:
         if not messages:
@@ -146,6 +147,7 @@ class Reserving:
             if not written.is_asked:
                 whys.append(f"region {region} was restored, and hasn't learned yet")
                 continue
+            self._counted[region] = written.incarnation
             for message in ones:
                 message.replies[at] = Reply.FOR
         if len(whys) == len(REGIONS):
@@ -199,8 +201,7 @@ class Reserving:
             for message in ones
             if message.error is None and message.replies[0] == message.replies[1] == Reply.FOR
         ]
-        if both:
-            self._pair.in_reach(lambda transaction: strike(transaction, self._pair.name, both))
+        strike_off(self._pair, both, self._counted)
 
     def _withdraw(self, ids: Sequence[str]) -> None:
         if ids:

@@ -1,6 +1,8 @@
 """A restored box, or the replacement of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
 
 The journal, and then the other box, first note its new incarnation: from then on they refuse calls that count a vote of an earlier one.
+Before it votes, all messages of the other box that aren't over are copied to it, as far as it lacks them: behind a message of which only
+the boxes know, a sender's next one would be a hole, which the journal skips.
 """
 
 from __future__ import annotations
@@ -12,14 +14,19 @@ from seriatim.errors import Unavailable
 from seriatim.pipeline.text.event_log import LOG
 from seriatim.regions.box_role import VOTES, bounds_of, role_of, take_bounds
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.outbox import Copied, copy_outbox
 from seriatim.regions.pair import Pair, other_than
 
 #: How many sessions are read, and written, at once.
 _PORTION = 10_000
+#: How long a box may look for its messages that aren't over: for a million it needs about 20 s.
+_LOOKING_S = 600.0
 _Session = tuple[str, str, int, int | None]
 
 
-def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool:
+def restore(
+    pair: Pair, region: str, *, patience_s: float | None = None, progress: Callable[[], object] | None = None
+) -> bool:
     """Make a box take over the knowledge of the others, if it doesn't vote."""
     try:
         role = pair.in_box(region, lambda transaction: role_of(transaction, pair.name, region))
@@ -34,7 +41,7 @@ def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool
         if role.learned == 0:
             _learn_from_journal(pair, region, role.incarnation, patience_s)
         if role.learned < VOTES:
-            _learn_from_box(pair, region, role.incarnation, patience_s)
+            _learn_from_box(pair, region, role.incarnation, patience_s, progress)
     except Unavailable as error:
         LOG.info("region_not_voting", region=region, error=error)
         return False
@@ -56,9 +63,15 @@ def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: f
     _note(pair, region, incarnation, 1, patience_s)
 
 
-def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float | None) -> None:
+def _learn_from_box(
+    pair: Pair, region: str, incarnation: int, patience_s: float | None, progress: Callable[[], object] | None
+) -> None:
     other = other_than(region)
-    pair.in_box(other, lambda transaction: transaction.do("region_fence", of_name=pair.name, incarnation=incarnation))
+    last = pair.in_box(
+        other,
+        lambda transaction: transaction.value("region_fence", of_name=pair.name, incarnation=incarnation),
+        patience_s=_LOOKING_S,
+    )
 
     def portion(after: tuple[str, str]) -> list[_Session]:
         def read(transaction: Transaction) -> list[_Session]:
@@ -78,6 +91,8 @@ def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float
         pair, region, {bounds.queue: bounds.closed_before for bounds in pair.in_box(other, bounds_of(pair.name))}
     )
     _take_over(pair, region, _all(portion), patience_s)
+    if why := copy_outbox(pair, Copied(other), progress, through=last or 0).why:
+        raise Unavailable(f"not all messages of region {other} are copied: {why}", remedy="it is tried again")
     _note(pair, region, incarnation, VOTES, patience_s)
 
 

@@ -7,8 +7,10 @@ asked.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import NumberRefused, Unavailable, UsageError, shown
@@ -111,7 +113,7 @@ class Sending:
             for unit in units:
                 unit.replies[at] = Reply.AWAY
             return
-        self._counted[region] = votes.incarnation
+        self._counted.setdefault(region, votes.incarnation)
         begin = 0
         for unit in units:
             end = begin + len(unit.messages)
@@ -170,8 +172,14 @@ class Sending:
             ident for unit in units if unit.error is None and unit.replies[0] == unit.replies[1] == Reply.FOR
             for ident in unit.ids
         ]  # fmt: skip
-        if ids:
-            self._pair.in_reach(lambda transaction: strike(transaction, self._pair.name, ids))
+        strike_off(self._pair, ids, self._counted)
+
+
+def strike_off(pair: Pair, ids: Sequence[str], counted: Mapping[str, int]) -> None:
+    """Remove messages from the outboxes. `counted`: the incarnations in which the boxes had them."""
+    for region in REGIONS if ids else ():
+        with suppress(Unavailable):  # the copying makes up for it
+            pair.in_box(region, partial(strike, name=pair.name, ids=ids, counted=counted[other_than(region)]))
 
 
 def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:

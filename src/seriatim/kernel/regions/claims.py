@@ -14,9 +14,10 @@ skipped, or its reservation ended without a message. All numbers up to `done_thr
    to the lowest number that is there, unless the journal knows that one of these numbers was sent.
 5. **Who fails suspends the session in both regions**, or the number is over and the session goes on, as its queue says.
 6. **A session is forgotten** only when nothing older than its last use can come any more. Each region reports from when on it has
-   everything (a watermark). A copy leaves an outbox before it arrives in a queue, and never goes into an outbox again. So a region's report
-   counts what it saw in its own queue only up to what it had known, before it looked, of the other's outbox. A message older than a
-   forgotten session, which only a restored region can have, is not claimed: the journal may have forgotten that it is over.
+   everything (a watermark). A copy leaves an outbox before it arrives in a queue, and goes into an outbox again only for a box that was
+   restored. So a region's report counts what it saw in its own queue only up to what it had known, before it looked, of the other's
+   outbox. A message older than a forgotten session, which only a restored region can have, is not claimed: the journal may have forgotten
+   that it is over.
 
 Times are microseconds of the journal's clock. Rules are columnar: a row a session or a message; the rows of a session are neighbours, in
 order of numbers.

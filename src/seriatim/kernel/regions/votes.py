@@ -19,8 +19,9 @@ know it under its id. So a sender goes on while any one of them is away, and wha
    no other message can have the votes of both boxes. If the journal knows the message itself under the number, there are two votes, and it
    is sent. If a reply is missing, or the journal is away, the sender raises: the message may be handled under its first number, or not at
    all.
-6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others. It has voted for
-   none of these. They know its incarnation from then on, and refuse calls that count a vote of an earlier one.
+6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others, and has the messages
+   of the other box that aren't over. It has voted for none of these. They know its incarnation from then on, and refuse calls that count a
+   vote of an earlier one.
 7. **A number that the journal has reserved** is a message's when it is confirmed, in time; a message that has a number gets no second one.
    A message that no box has in a queue yet, because its transaction has just committed, may get another number when its reservation has
    ended, without being barred: no region can have asked for it.
