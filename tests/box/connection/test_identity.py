@@ -297,6 +297,26 @@ def test_another_timeline_is_a_new_incarnation(box):
         assert len(logged(again)) == 1
 
 
+def test_no_process_routes_by_definitions_that_a_new_incarnation_lacks(box):
+    """The standby that was promoted lacks the last change; the next one gets another version."""
+    queues = [sq.Queue(name, policy=sq.Unordered()) for name in ("kept", "lost")]
+    box.define(*queues, sq.Subscription("kept", where="TRUE", to="kept"))
+    with open_again(box) as process:
+        with box.session() as tx:
+            ((kept,),) = tx.connection.execute(f"SELECT max(version) FROM {SCHEMA}.changes").fetchall()
+        box.define(sq.Subscription("lost", where="TRUE", to="lost"))
+        process.publish(sq.Message(type="order", message_id="before"))
+        with box.session() as tx:
+            tx.connection.execute(f"DELETE FROM {SCHEMA}.changes WHERE version > %s", [kept])
+            tx.connection.execute(f"DELETE FROM {SCHEMA}.known_subscriptions WHERE subscription = 'lost'")
+            tx.connection.execute(f"UPDATE {SCHEMA}.box_identity SET timeline = timeline + 100")
+        with open_again(box) as other:
+            other.define(sq.Subscription("more", where="type = 'other'", to="kept"))
+        process.publish(sq.Message(type="order", message_id="after"))
+    assert [one.message.message_id for one in box.peek("kept")] == ["before", "after"]
+    assert [one.message.message_id for one in box.peek("lost")] == ["before"]
+
+
 def test_an_owner_who_may_not_ask_which_server_it_is(box):
     """The box works with what can be asked, and says what can't be; what it hears later it remembers from then on."""
     asked = ("pg_control_system()", "pg_walfile_name(pg_lsn)", "pg_current_wal_lsn()")

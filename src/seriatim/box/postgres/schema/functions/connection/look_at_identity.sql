@@ -33,6 +33,7 @@ BEGIN
             WHERE one.timeline <> here.timeline
             RETURNING one.incarnation INTO known.incarnation;
             IF FOUND THEN
+                PERFORM {schema}.renew_definitions();
                 INSERT INTO {schema}.operator_log (actor, action, reason, details)
                 VALUES (
                     'seriatim', 'new incarnation',

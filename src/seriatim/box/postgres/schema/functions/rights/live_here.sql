@@ -23,5 +23,6 @@ BEGIN
         disabled_why = NULL,
         disabled_at = NULL
     RETURNING known.box_id, known.incarnation INTO box_id, incarnation;
+    PERFORM {schema}.renew_definitions();
 END
 $function$;
