@@ -170,6 +170,13 @@ def test_reservations_end():
     assert claims.reservations_over(state, _ints(10, 11, 0), 10).tolist() == [True, False, False]
 
 
+def test_the_number_of_a_message_that_has_another_one_is_void_unless_the_journal_knows_it():
+    entry = _ints(-1, -1, -1, EntryState.KNOWN, EntryState.RESERVED)
+    withdrawn, renumbered = np.array([True, False, False, True, True]), np.array([False, True, False, True, False])
+    found = claims.voided(entry, withdrawn=withdrawn, renumbered=renumbered)
+    assert found.tolist() == [True, True, False, False, False]
+
+
 def test_a_worker_has_died_where_its_lease_is_over_and_another_region_takes_over():
     states = np.array(
         [SessionState.WORKING, SessionState.WORKING, SessionState.WORKING, SessionState.IDLE, SessionState.SUSPENDED],

@@ -21,23 +21,25 @@ from seriatim.kernel.regions.votes import (
 )  # fmt: skip
 
 _ROWS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(1, 6), st.integers(0, 6), st.booleans(), st.booleans()), max_size=12
+    st.tuples(st.integers(0, 2), st.integers(1, 6), st.integers(0, 6), st.booleans(), st.booleans(), st.booleans()),
+    max_size=12,
 )
 
 
 @given(_ROWS)
-def test_a_number_is_taken_if_it_is_above_all_that_is_known_or_known_for_the_message(rows):
+def test_a_number_is_taken_if_it_is_above_all_that_is_known_or_known_for_a_message_that_has_no_other(rows):
     rows = sorted(rows)
-    session, number, through, same, stale = (
+    columns = (
         (np.array(column) for column in zip(*rows, strict=True))
         if rows
-        else [np.zeros(0, np.int64)] * 3 + [np.zeros(0, np.bool_)] * 2
+        else [np.zeros(0, np.int64)] * 3 + [np.zeros(0, np.bool_)] * 3
     )
-    found = voted(VoteRequests(session, number, through, same, stale)).tolist()
+    found = voted(VoteRequests(*columns)).tolist()
     single = [
-        Vote.STALE if row[4] else Vote.HELD if row[3] else Vote.GRANTED if row[1] > row[2] else Vote.REFUSED
-        for row in rows
-    ]
+        Vote.STALE if stale else Vote.HELD if same
+        else Vote.GRANTED if number > through and not elsewhere else Vote.REFUSED
+        for _, number, through, same, stale, elsewhere in rows
+    ]  # fmt: skip
     refused = {row[0] for row, vote in zip(rows, single, strict=True) if vote == Vote.REFUSED}
     assert found == [
         Vote.REFUSED if row[0] in refused and vote != Vote.STALE else vote

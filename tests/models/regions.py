@@ -816,7 +816,7 @@ def _row(*values: Any) -> list[Any]:
 
 @cache
 def _voted_by_kernel(number: int, through: int, same: bool, stale: bool) -> int:
-    return int(votes.voted(votes.VoteRequests(*_row(0, number, through, same, stale)))[0])
+    return int(votes.voted(votes.VoteRequests(*_row(0, number, through, same, stale, False)))[0])
 
 
 @cache

@@ -51,14 +51,14 @@ class Handled:
         box = self.two.boxes[region == "b"]
         rows = self.two.rows(
             box,
-            """SELECT DISTINCT ON (group_key) group_key, sequence, message_id, body, entry_id, over_through
-            FROM {0}.entries JOIN {0}.spool USING (arrival_id, position)
-            LEFT JOIN {0}.region_sessions AS known ON known.queue_id = entries.queue_id AND session = group_key
+            """SELECT DISTINCT ON (group_key) group_key, sequence, its.message_id, body, entry_id, over_through, withdrawn
+            FROM {0}.entries JOIN {0}.spool USING (arrival_id, position) JOIN {0}.region_numbers AS its USING (arrival_id, position)
+            LEFT JOIN {0}.region_sessions AS known ON known.queue_id = entries.queue_id AND known.session = group_key
             ORDER BY group_key, sequence""",
         )[:most]
         done = 0
-        for session, number, ident, body, entry, over in rows:
-            asked = WantedMessage(session, number, ident, digest_of("status", None, body), 0, over)
+        for session, number, ident, body, entry, over, withdrawn in rows:
+            asked = WantedMessage(session, number, ident, digest_of("status", None, body), 0, over, withdrawn)
             (answer,) = self.two.journal.claim(NAME, "status", region, [asked], mode="message")
             if answer.claim is not None:
                 with self.two.journal.transaction() as tx:

@@ -59,6 +59,8 @@ class BoxVotes:
     known: frozenset[str] = frozenset()
     #: Why a message is refused, for people; by its place.
     why: Mapping[int, str] = field(default_factory=dict)
+    #: The messages, by their places, on which the box doesn't vote: it has them under lower numbers.
+    elsewhere: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,14 @@ def vote(
         writing = _Writing(transaction, name, role, definitions, messages, way)
         writing.decide(is_stale=is_stale, renumbers=renumbers)
         if writing.take_in(list(delays) or [None] * len(messages), list(ages) or [0] * len(messages)):
-            known = frozenset(writing.known)
-            return BoxVotes(writing.granted, role.incarnation, stale=is_stale, known=known, why=writing.why)
+            return BoxVotes(
+                writing.granted,
+                role.incarnation,
+                stale=is_stale,
+                known=frozenset(writing.known),
+                why=writing.why,
+                elsewhere=frozenset(writing.elsewhere),
+            )
         definitions = transaction.access.known.read(transaction)
     raise Unavailable("the definitions change again and again", where=transaction.access.place, remedy="repeat it")
 
@@ -225,6 +233,8 @@ class _Writing:
         self._votes: list[bool] = []
         self._besides: list[bool] = []
         self._barred: list[str] = []
+        #: Messages that a sender asks for, and that the box has under lower numbers.
+        self.elsewhere: set[int] = set()
         #: Why messages are refused.
         self.why: dict[int, str] = {}
 
@@ -345,7 +355,7 @@ class _Writing:
         return known, numbers
 
     def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
-        """Return the messages with another number here; one with a higher number was barred from this one, and vice versa."""
+        """Return the messages that have a higher number here; the lower number is void, or will be."""
         dropped: set[int] = set()
         rows = {self._id(row): row for row in self._rows}
         for row in rows.values():
@@ -365,6 +375,8 @@ class _Writing:
                     )
                 if number > same[2]:
                     dropped.add(row.at)
+                elif self._way is Way.SENT:
+                    self.elsewhere.add(row.at)
                 else:
                     self._barred.append(self._id(row))
         return dropped
@@ -381,6 +393,7 @@ class _Writing:
                     [(one := own[nth]) is not None and one.voted and not one.withdrawn for nth in order], np.bool_
                 ),
                 np.full(len(rows), is_stale, np.bool_),
+                np.array([row.at in self.elsewhere for row in rows], np.bool_),
             )
         ).tolist()
         votes = [0] * len(rows)

@@ -65,11 +65,16 @@ class Numbering:
             raise Unavailable(
                 "two of the three are away: nobody can say which number is next", remedy="publish the same again later"
             )
+        had = [_numbers_in(sights, message, place) for message, place in zip(messages, places, strict=True)]
+        if not anew and any(len(known) > 1 for known in had):  # the journal's counts
+            journal = [self._journal_sees(messages, places)]
+            had = [
+                _numbers_in(journal, message, place) or known
+                for message, place, known in zip(messages, places, had, strict=True)
+            ]
         numbers = []
-        for message, place in zip(messages, places, strict=True):
+        for known, place in zip(had, places, strict=True):
             key = place.queue, place.session
-            had = [sight.numbers.get(message.message_id, {}).get(key) for sight in sights if sight is not None]
-            known = [number for number in had if number is not None]
             if known and not anew:
                 numbers.append(max(known))
                 continue
@@ -106,6 +111,13 @@ class Numbering:
             return self._pair.journal.call(read)
         except Unavailable:
             return None
+
+
+def _numbers_in(sights: Sequence[Sight | None], message: Message, place: SessionNumber) -> set[int]:
+    """Return the numbers under which some parties know a message."""
+    key = place.queue, place.session
+    had = {sight.numbers.get(message.message_id, {}).get(key) for sight in sights if sight is not None}
+    return {number for number in had if number is not None}
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[SessionNumber, ...]]]:

@@ -122,6 +122,8 @@ class Sending:
             unit.replies[at] = Reply.FOR if is_for else Reply.AGAINST
             if is_for:
                 unit.first = unit.first or region
+            elif not votes.elsewhere.isdisjoint(range(begin, end)):
+                unit.replies[at] = Reply.AWAY
             else:
                 why = next(
                     (votes.why[place] for place in range(begin, end) if place in votes.why),
@@ -148,7 +150,13 @@ class Sending:
         def ask(journal: Journal) -> dict[int, bool]:
             granted = dict.fromkeys(range(len(units)), True)
             for queue, rows in by_queue.items():
-                answers = journal.vote(self._pair.name, queue, [row for _, row in rows], counted=self._counted)
+                answers = journal.vote(
+                    self._pair.name,
+                    queue,
+                    [row for _, row in rows],
+                    counted=self._counted,
+                    renumbers=self._numbering.gives,
+                )
                 for (nth, row), answer in zip(rows, answers, strict=True):
                     granted[nth] &= answer.vote in (Vote.GRANTED, Vote.HELD)
                     if answer.vote is Vote.HELD:
@@ -164,7 +172,9 @@ class Sending:
         for nth, unit in enumerate(units):
             unit.replies[_JOURNAL] = Reply.FOR if votes[nth] else Reply.AGAINST
             if not votes[nth]:
-                unit.why = "the journal refuses it: another message has this number, or a higher one"
+                unit.why = (
+                    "the journal refuses it: another message has this number, or a higher one, or it has another number"
+                )
 
     def _strike(self, units: Sequence[Unit]) -> None:
         """Remove messages that both boxes have from the outboxes."""

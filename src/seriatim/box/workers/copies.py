@@ -80,13 +80,13 @@ def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *
 
 def known(
     transaction: Transaction, queue: BoxQueue, messages: Sequence[Received]
-) -> list[tuple[int | None, int | None]]:
-    """Return the box's knowledge of messages, in their order."""
+) -> list[tuple[int | None, int | None, str | None]]:
+    """Return the box's knowledge of messages, in their order: what is over, their age, and the former id of a withdrawn one."""
     rows = transaction.rows(
         "copies_known", of_queue=queue.queue_id, of_groups=[message.group or "" for message in messages],
         of_numbers=[message.sequence or 0 for message in messages], of_messages=[message.message_id for message in messages],
     )  # fmt: skip
-    return [(row.through, row.age) for row in rows]
+    return [(row.through, row.age, row.withdrawn) for row in rows]
 
 
 def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> None:

@@ -9,7 +9,8 @@ skipped, or its reservation ended without a message. All numbers up to `done_thr
    and a version that grows with each claim. A completion of its holder counts only if id and version are those of the session. So a frozen
    holder that wakes completes nothing; and after a restore of the journal, when versions come again, the id still tells two holders apart.
 3. **A claim is a vote** (`kernel/regions/votes.py`). Before a handler gets a message, the journal knows its id under its number. Another
-   message with this number is a conflict, for ever.
+   message with this number is a conflict, for ever. If the journal doesn't know the number, and the box has withdrawn the message, or the
+   journal knows it under a higher number, the number becomes void.
 4. **A number is skipped only here.** A region that has a later message reports the hole. When its time has run out, the hole is skipped up
    to the lowest number that is there, unless the journal knows that one of these numbers was sent.
 5. **Who fails suspends the session in both regions**, or the number is over and the session goes on, as its queue says.
@@ -172,6 +173,14 @@ def claimed(sessions: Sessions, requests: ClaimRequests, now: int, most: int) ->
     answer = np.select(list(answers.values()), list(answers), JournalAnswer.AHEAD).astype(np.int64)
     again = np.select([answer == JournalAnswer.WORKING, answer == JournalAnswer.LATER], [lease, requests.until], NEVER)
     return Answers(answer, again)
+
+
+def voided(entry: Ints, *, withdrawn: Bools, renumbered: Bools) -> Bools:
+    """Return the requested numbers above `done_through` that become void. `entry`: as in `ClaimRequests`. `withdrawn`: the region's box has
+    withdrawn the message. `renumbered`: the journal knows the message under a higher number that isn't over.
+    """
+    ends: Bools = (entry == -1) & (withdrawn | renumbered)
+    return ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 Three parties know the numbers of a session: the box of each region, and the journal. A message has a number for good when two of the three
 know it under its id. So a sender goes on while any one of them is away, and what it was told survives the loss of any one.
 
-1. **A vote is conditional.** A party takes a number for a message if it knows no message with this number, and none with a higher one. It
-   remembers the id *for each number*, not only for the highest: a copy of another message with a lower number may still come, and only the
-   id tells them apart. The same message may ask again; the answer is the same. All numbers of a session in one call are taken, or none.
+1. **A vote is conditional.** A party takes a number for a message if it knows no message with this number, and none with a higher one, and
+   doesn't know the message under another number. It remembers the id *for each number*, not only for the highest: a copy of another
+   message with a lower number may still come, and only the id tells them apart. The same message may ask again; the answer is the same. All
+   numbers of a session in one call are taken, or none.
 2. **The next number** is the highest that any two of the three know, plus the increment. No party's number is used alone: it may be the one
    that was away, or that has lost what it knew.
 3. **The boxes are asked first**, the journal only in place of a box that is away. A refusal ends the call, because another sender is at
@@ -18,7 +19,8 @@ know it under its id. So a sender goes on while any one of them is away, and wha
    or makes the number void, so that none can ever be claimed under it. It does that only for a sender that counts the vote of a box: then
    no other message can have the votes of both boxes. If the journal knows the message itself under the number, there are two votes, and it
    is sent. If a reply is missing, or the journal is away, the sender raises: the message may be handled under its first number, or not at
-   all.
+   all. A sender that repeats this while a box is away may not see the first number. So a box that has the message under a lower number
+   doesn't vote on another one, and the journal decides: it makes the one void that it doesn't know.
 6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others, and has the messages
    of the other box that aren't over. It has voted for none of these. They know its incarnation from then on, and refuse calls that count a
    vote of an earlier one.
@@ -48,7 +50,8 @@ QUORUM = 2
 
 class Vote(IntEnum):
     """The answer of a party to a number for a message. `GRANTED`: it knows the number now. `HELD`: it has known it before, for this
-    message. `REFUSED`: this number, or a higher one, is another message's; or another number of the same session was refused in this call.
+    message. `REFUSED`: this number, or a higher one, is another message's; or it knows the message under another number; or another number
+    of the same session was refused in this call.
     `STALE`: the call counts a vote from before a restore.
     """
 
@@ -83,7 +86,7 @@ class SendStep(IntEnum):
 class VoteRequests(Columns):
     """Numbers for messages, a row a message, in the view of the party that votes. `session`: from 0, ascending. `number`: its number.
     `through`: the highest number that the party knows in the session. `same`: it knows this number, for this message. `stale`: the call
-    counts a vote that a party gave before it was restored.
+    counts a vote that a party gave before it was restored. `elsewhere`: it knows the message under another number.
     """
 
     session: Ints
@@ -91,12 +94,13 @@ class VoteRequests(Columns):
     through: Ints
     same: Bools
     stale: Bools
+    elsewhere: Bools
 
 
 def voted(requests: VoteRequests) -> Ints:
     """A `Vote` for each row. All rows of a session are refused if one of them is."""
     votes = np.select(
-        [requests.stale, requests.same, requests.number > requests.through],
+        [requests.stale, requests.same, ~requests.elsewhere & (requests.number > requests.through)],
         [Vote.STALE, Vote.HELD, Vote.GRANTED],
         Vote.REFUSED,
     ).astype(np.int64)

@@ -48,6 +48,7 @@ def claim(
     request = _Request(locked, [row for row in rows if row.session in locked.sessions])
     if most:
         request.count_lost()
+        request.end_voided()
     request.skip_holes()
     judged = request.judged(most)
     granted = iter(_Grants(request, region, lease).answers(judged))
@@ -76,6 +77,8 @@ def _quickly(
         return None
     if any(row.over_through is not None and row.over_through >= first.number for row in rows):
         return None  # the journal has gone back in time: the box knows more
+    if any(row.withdrawn for row in rows):
+        return None
     ident = str(uuid4())
     answer = statements.alone(
         "claim_quickly", name=name, queue=queue, session=first.session, region=region, claim=ident, lease=lease,
@@ -128,6 +131,30 @@ class _Request:
                     passes=True, due=None,
                 )  # fmt: skip
                 session.take_overs += entry == EntryState.FAILED  # else the claim that follows counts it
+        self.locked.settle(self.sessions)
+
+    def end_voided(self) -> None:
+        """End the numbers of messages that are withdrawn, or known under higher numbers."""
+        of_rules = self.locked.rules
+        asked = [
+            row for at, row in zip(self.of, self.rows, strict=True)
+            if row.number > self.sessions[at].done_through and (row.number - of_rules.start) % of_rules.increment == 0
+        ]  # fmt: skip
+        highest = {
+            (entry.session, entry.message_id): entry.number
+            for session in self.sessions for entry in self.locked.open_entries(session) if entry.state not in OVER
+        }  # fmt: skip
+        entries = [self.locked.entry(row.session, row.number) for row in asked]
+        ends = rules.voided(
+            ints(-1 if entry is None else entry.state for entry in entries),
+            withdrawn=np.array([row.withdrawn for row in asked], np.bool_),
+            renumbered=np.array(
+                [highest.get((row.session, row.message_id), NEVER) > row.number for row in asked], np.bool_
+            ),
+        )
+        for row, ended in zip(asked, ends.tolist(), strict=True):
+            if ended:
+                self.locked.end(row.session, row.number, "its message has another number, or none")
         self.locked.settle(self.sessions)
 
     def skip_holes(self) -> None:

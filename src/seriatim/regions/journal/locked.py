@@ -108,6 +108,13 @@ class LockedSessions:
         self.entries.setdefault(entry.session, {})[entry.number] = entry
         self._noted[entry.session, entry.number] = entry
 
+    def end(self, session: str, number: int, why: str) -> None:
+        """Make an unknown number void."""
+        self.note(Entry(session, number, number, EntryState.VOID, fault=why))
+        own = self.sessions[session]
+        own.sent_through = max(own.sent_through, number)
+        self.change(own)
+
     def open_entries(self, session: Session) -> Iterator[Entry]:
         """Return the entries of a session's numbers that aren't over, ascending."""
         ours = self.entries.get(session.session, {})

@@ -86,6 +86,8 @@ class WantedMessage(Numbered):
     age: int = 0
     #: Through which number all of the session is over, according to the region's box; None: it knows none.
     over_through: int | None = None
+    #: Whether its box has withdrawn it: it is sent under another number, or not at all.
+    withdrawn: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -19,9 +19,11 @@ from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteA
 
 def vote(
     statements: JournalStatements, name: str, queue: str, messages: Sequence[Numbered], *,
-    counted: Mapping[str, int] | None = None,
+    counted: Mapping[str, int] | None = None, renumbers: bool = False,
 ) -> list[VoteAnswer]:  # fmt: skip
-    """Vote on the numbers of messages; all numbers of a session are taken, or none."""
+    """Vote on the numbers of messages; all numbers of a session are taken, or none. `renumbers`: the sender has numbered them, and may not
+    have seen that they have other numbers: these are void.
+    """
     if not messages:
         return []
     if len({(message.session, message.number) for message in messages}) < len(messages):
@@ -33,6 +35,8 @@ def vote(
     locked = lock(statements, name, queue, [row.session for row in rows], numbers, opens=True)
     place = {key: at for at, key in enumerate(sorted(locked.sessions))}
     entries = [locked.entries.get(row.session, {}).get(row.number) for row in rows]
+    had = numbers_of(statements, name, queue, [(row.session, row.message_id) for row in rows if renumbers])
+    elsewhere = [had.get((row.session, row.message_id), row.number) != row.number for row in rows]
     votes = rules.voted(
         rules.VoteRequests(
             np.array([place[row.session] for row in rows], np.int64),
@@ -40,9 +44,17 @@ def vote(
             np.array([_through(locked, row.session) for row in rows], np.int64),
             np.array([_is_same(entry, row) for entry, row in zip(entries, rows, strict=True)], np.bool_),
             np.full(len(rows), is_stale, np.bool_),
+            np.array(elsewhere, np.bool_),
         )
     ).tolist()
-    for row, found in zip(rows, votes, strict=True):
+    for row, entry, found, is_elsewhere in zip(rows, entries, votes, elsewhere, strict=True):
+        if (
+            found == Vote.REFUSED
+            and is_elsewhere
+            and entry is None
+            and row.number > locked.sessions[row.session].done_through
+        ):
+            locked.end(row.session, row.number, "its message has another number")
         if found == Vote.GRANTED:
             locked.note(Entry(row.session, row.number, row.number, EntryState.KNOWN, row.message_id, row.digest))
             session = locked.sessions[row.session]
@@ -73,10 +85,8 @@ def bar(
     for message, entry, vote in zip(messages, entries, votes, strict=True):
         session = locked.sessions[message.session]
         if vote == Vote.GRANTED and entry is None and message.number > session.done_through:
-            place = message.session, message.number, message.number
-            locked.note(Entry(*place, EntryState.VOID, fault="its sender has withdrawn it"))
-            session.sent_through, session.used_at = max(session.sent_through, message.number), locked.now
-            locked.change(session)
+            locked.end(message.session, message.number, "its sender has withdrawn it")
+            session.used_at = locked.now
     locked.settle(locked.sessions.values())
     locked.write(ends=True)
     return [Vote(vote) for vote in votes]

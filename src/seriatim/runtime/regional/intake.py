@@ -272,9 +272,11 @@ class Intake:
         return answer
 
 
-def asked_of(message: Received, over: int | None, age: int | None) -> WantedMessage:
-    digest = digest_of(message.type, message.content_type, message.body)
-    return WantedMessage(message.group or "", message.sequence or 0, message.message_id, digest, age or 0, over)
+def asked_of(message: Received, over: int | None, age: int | None, withdrawn: str | None) -> WantedMessage:
+    digest, ident = digest_of(message.type, message.content_type, message.body), withdrawn or message.message_id
+    return WantedMessage(
+        message.group or "", message.sequence or 0, ident, digest, age or 0, over, withdrawn is not None
+    )
 
 
 def _once(messages: Sequence[Received]) -> Sequence[Received]:
