@@ -11,12 +11,12 @@ __all__ = ["wait_until_blocked"]
 _PATIENCE_S = 120.0
 
 
-def wait_until_blocked(dsn: str, by: psycopg.Connection | int) -> int:
-    """Wait until a process waits for the transaction of that connection, or process; return its pid."""
+def wait_until_blocked(dsn: str, by: psycopg.Connection | int, many: int = 1) -> int:
+    """Wait until so many processes wait for the transaction of that connection, or process; return the pid of one."""
     pid = by if isinstance(by, int) else by.info.backend_pid
     deadline = time.monotonic() + _PATIENCE_S
     with psycopg.connect(dsn, autocommit=True) as connection:
         blocked = "SELECT pid FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
-        while (waiting := connection.execute(blocked, [pid]).fetchone()) is None:
+        while len(waiting := connection.execute(blocked, [pid]).fetchall()) < many:
             assert time.monotonic() < deadline, "nobody waits"
-    return int(waiting[0])
+    return int(waiting[0][0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,7 @@ from seriatim.spark.deliver.outbox import Outbox
 from seriatim.spark.deliver.outgoing import Outgoing
 from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.targets import Folder
+from tests.blocked import wait_until_blocked
 from tests.regions.journal.given import let_pass
 from tests.spark.deliver.test_ports import Clock
 
@@ -146,6 +148,35 @@ def test_a_run_that_is_frozen_before_it_writes_is_refused_and_nothing_is_deliver
     a.carry()
     assert a.waiting is None
     assert (a.lease.state.state, b.lease.state.state) == ("passive", "active")
+
+
+def test_a_delivery_that_was_given_up_and_still_commits_is_not_delivered_twice(journal, pair, box, monkeypatch):
+    a, _ = pair
+    insert = a.lease.insert
+
+    def impatient(*given):
+        with monkeypatch.context() as now:
+            now.setattr("seriatim.regions.journal.pipelines._WRITING_S", 1.0)
+            now.setattr(journal.pipelines._connections, "patience", 1.0)
+            insert(*given)
+
+    a.batch(*P[:3])
+    with psycopg.connect(box.dsn) as locking:
+        locking.execute("LOCK TABLE parcels IN SHARE MODE")  # as CREATE INDEX does
+        with monkeypatch.context() as first:
+            first.setattr(a.lease, "insert", impatient)
+            a.carry()
+        wait_until_blocked(box.dsn, by=locking)
+        assert "the server hasn't answered for 1 s" in a.waiting[1]
+        a.lease.ask()
+        carrier = threading.Thread(target=a.carry)
+        carrier.start()
+        wait_until_blocked(box.dsn, by=locking, many=2)
+    carrier.join()
+    with psycopg.connect(box.dsn) as locking:
+        locking.execute("LOCK TABLE parcels")  # both have ended
+    a.carry()
+    assert delivered(journal) == P[:3]
 
 
 def test_a_run_stops_by_its_own_clock(journal, pair):

@@ -63,6 +63,8 @@ class PipelineLease(threading.Thread):
         self._holder = f"{socket.gethostname()}, process {os.getpid()}"
         self._lock = threading.Lock()
         self._claim: PipelineClaim | None = None
+        #: The last claim that was given up: until another one takes its place, the journal may still know it.
+        self._former: PipelineClaim | None = None
         self._until = 0.0
         #: The known state; replaced, never changed.
         self.state = LeaseState("waiting", self._region, reason="the journal hasn't been asked yet")
@@ -108,12 +110,13 @@ class PipelineLease(threading.Thread):
             self._lose(claim)
             raise StandsBy(str(error)) from error
         except Unavailable as error:
+            self._lose(claim)  # the server may still commit it: the next claim refuses that, or sees it
             raise StandsBy(f"nobody delivers: {error}") from error
 
     def _lose(self, claim: PipelineClaim | None) -> None:
         with self._lock:
-            if self._claim is claim:  # otherwise this run has another claim by now
-                self._claim, self._until = None, 0.0
+            if claim is not None and self._claim is claim:  # otherwise this run has another claim by now
+                self._former, self._claim, self._until = claim, None, 0.0
 
     def begin(self) -> None:
         """Ask for the lease once, and from then on in a thread."""
@@ -127,12 +130,11 @@ class PipelineLease(threading.Thread):
         self._ended.set()
         if self.is_alive():
             self.join()
-        claim = self._claim
-        self._lose(claim)
-        if claim is None:
+        self._lose(self._claim)
+        if self._former is None:
             return
         try:
-            self._known.give_back(claim)
+            self._known.give_back(self._former)
         except SeriatimError as error:
             LOG.warning("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=error)
 
@@ -156,7 +158,9 @@ class PipelineLease(threading.Thread):
             self._tell(self._as_active())
             return
         asked_at = self._clock()
-        answer = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
+        answer = self._known.claim(
+            self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim or self._former
+        )
         if isinstance(answer, PipelineClaim):
             with self._lock:
                 self._claim, self._until = answer, asked_at + self._lease_s
