@@ -206,6 +206,19 @@ def test_a_connection_that_breaks_in_the_midst_has_written_nothing(journal, tabl
     assert numbers(journal) == []
 
 
+def test_a_delivery_that_is_given_up_is_cancelled(journal, table, journal_dsn, monkeypatch):
+    held = claim(journal)
+    monkeypatch.setattr("seriatim.regions.journal.pipelines._WRITING_S", 1.0)
+    monkeypatch.setattr(journal.pipelines._connections, "patience", 1.0)
+    with psycopg.connect(journal_dsn) as locking:
+        locking.execute("LOCK TABLE out.parcels")
+        with pytest.raises(Unavailable, match="hasn't answered for 1 s"):
+            journal.pipelines.deliver(held, "parcels", {"p": 1}, table=table, rows=rows(1))
+    with psycopg.connect(journal_dsn) as locking:
+        locking.execute("LOCK TABLE out.parcels")  # it has ended
+        assert locking.execute("SELECT count(*) FROM out.parcels").fetchone() == (0,)
+
+
 def test_more_is_delivered_at_once_than_a_socket_takes(journal, table):
     held = claim(journal)
     many = rows(*range(1, 3_001))

@@ -156,6 +156,7 @@ def test_a_delivery_that_was_given_up_and_still_commits_is_not_delivered_twice(j
 
     def impatient(*given):
         with monkeypatch.context() as now:
+            now.setattr("seriatim.regions.journal.connections.JournalConnection.cancel_safe", lambda *_, **__: None)
             now.setattr("seriatim.regions.journal.pipelines._WRITING_S", 1.0)
             now.setattr(journal.pipelines._connections, "patience", 1.0)
             insert(*given)

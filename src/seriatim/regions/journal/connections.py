@@ -26,6 +26,8 @@ _Result = TypeVar("_Result")
 #: How often a transaction is repeated that collided with another one.
 _TRIES = 20
 _LONGEST_PAUSE_S = 0.1
+#: A frozen server isn't waited for much longer.
+_CANCEL_S = 1.0
 #: The errors of a transaction that collided with another one.
 COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
@@ -39,12 +41,14 @@ class JournalConnection(ObservedConnection):
     begun: int = 0
 
     def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
-        """As the driver's method, for at most `patience`; then the connection is closed."""
+        """As the driver's method, for at most `patience`; then the statement is cancelled, and the connection closed."""
         if self.patience is not None and "timeout" not in options:
             options["timeout"] = self.patience
         try:
             return super().wait(gen, *args, **options)
         except errors._WaitTimeout:  # noqa: SLF001 -- the driver says so that `timeout` raises it
+            with suppress(psycopg.Error):  # the server would go on, and a commit that was sent along would follow
+                self.cancel_safe(timeout=_CANCEL_S)
             self.pgconn.finish()
             raise psycopg.OperationalError(f"the server hasn't answered for {self.patience:g} s") from None
 
