@@ -11,7 +11,8 @@ import seriatim as sq
 from seriatim.errors import Unavailable
 from seriatim.operations import identity
 from seriatim.regions.box_role import role_of
-from seriatim.regions.box_votes import strike
+from seriatim.regions.box_votes import Way, strike, vote
+from seriatim.regions.numbered import Numbered, SessionNumber
 from seriatim.regions.restoring import restore
 from tests.blocked import wait_until_blocked
 from tests.regions.away import away
@@ -52,6 +53,26 @@ def test_it_is_away_until_it_has_learned(two: Two) -> None:
     assert two.regions.publish(message("s"))[0].known_by == ("b", "journal")
     two.regions.tend()
     assert two.regions.publish(message("s"))[0].known_by == ("a", "b")
+
+
+def test_it_rewrites_no_message_and_its_earlier_votes_do_not_count(two: Two) -> None:
+    published = [message("s", 1, "m1"), message("s", 2, "m2")]
+    two.regions.publish(published)
+
+    def votes() -> list[bool]:
+        messages = [Numbered(one, (SessionNumber("status", "s", n),)) for n, one in enumerate(published, 1)]
+        with two.first.access.transaction() as transaction:
+            return vote(transaction, NAME, "a", messages, way=Way.SENT).votes
+
+    assert votes() == [True, True]
+    two.rows(two.first, "UPDATE {0}.box_identity SET incarnation = incarnation + 1 RETURNING 1")
+    rows = "SELECT message_id, ctid::text FROM {0}.region_numbers ORDER BY 1"
+    before = two.rows(two.first, rows)
+    two.regions.tend()
+    assert two.rows(two.first, rows) == before
+    assert votes() == [False, False]
+    for _ in range(2):
+        assert two.regions.publish(message("t", 1, "m3"))[0].known_by == ("a", "b")
 
 
 def test_a_box_that_was_given_a_new_id_learns_first(two: Two) -> None:
