@@ -6,6 +6,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 
+import pytest
+
 import seriatim as sq
 from seriatim.box.views.invariants import broken
 from seriatim.regions.journal.values import WantedMessage, digest_of
@@ -73,6 +75,32 @@ def test_what_is_over_is_struck_off(two: Two) -> None:
     found = two.regions.tend()[0]
     assert (found.copied, found.over) == (1, 1)
     assert two.has(two.second) == [("s", 2, "m2")]
+
+
+def test_what_is_over_is_struck_off_while_the_other_region_is_away(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1"), message("t", 1, "m2")])
+        assert claimed(two, "a", "t", 1, "m2") == "TAKEN"
+        found = two.regions.tend()[0]
+        assert (found.copied, found.over) == (0, 1)
+        assert two.outbox(two.first) == ["m1"]
+
+
+def test_a_long_outbox_leaves_other_work_its_turn(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 1)
+    monkeypatch.setattr("seriatim.regions.regions._TURN", 1)
+    with away(two, "b"):
+        two.regions.publish([message("s", number) for number in (1, 2, 3)])
+    with away(two, "a"):
+        two.regions.publish(message("t", 1))
+    seen = []
+
+    def look() -> None:
+        reported = [one.region for one in two.journal.regions(NAME) if one.reported_at is not None]
+        seen.append((len(two.outbox(two.first)), len(two.outbox(two.second)), reported))
+
+    two.regions.tend(progress=look)
+    assert seen == [(2, 1, []), (2, 0, []), (1, 0, ["a", "b"]), (0, 0, ["a", "b"])]
 
 
 def test_two_messages_with_one_number_are_both_kept(two: Two) -> None:

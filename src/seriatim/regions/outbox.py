@@ -7,7 +7,8 @@ the copy was committed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -58,21 +59,25 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(
-    pair: Pair, copied: Copied, progress: Callable[[], object] | None = None, *, through: int = 2**63 - 1
-) -> Copied:
-    region, behind = copied.region, 0
+@contextmanager
+def noted(copied: Copied) -> Iterator[None]:
+    """Note that a party is away; the caller goes on with other work."""
     try:
+        yield
+    except Unavailable as error:
+        copied.why = copied.why or str(error)
+
+
+def copy_outbox(pair: Pair, copied: Copied, *, through: int = 2**63 - 1) -> Iterator[None]:
+    """Work off the outbox of a region, and yield after each portion."""
+    region, behind = copied.region, 0
+    with noted(copied):
         while behind < through and (
             rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind))
         ):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, copied)
-            if progress is not None:
-                progress()
-    except Unavailable as error:
-        copied.why = str(error)
-    return copied
+            yield
 
 
 def report(pair: Pair, region: str) -> bool:
@@ -124,12 +129,19 @@ def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
 
 
 def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) -> None:
-    """Copy some messages, and strike them off."""
+    """Strike off what is over, also while the other box is away; copy the other messages, and strike them off."""
     here = [row for row in rows if row.numbered is not None]
     done = _over(pair, here)
     over = [row for row in rows if row.numbered is None or _is_over(row.numbered, done)]
     going = [row for row in here if row not in over]
     other = other_than(region)
+
+    def strike_off(ids: list[str], counted: int | None = None) -> None:
+        if ids:
+            pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted))
+
+    strike_off([row.message_id for row in over])
+    copied.over += len(over)
 
     def write(transaction: Transaction) -> tuple[list[int], dict[int, str], int | None]:
         alike, elsewhere = led_alike(transaction, pair.name, other, [row.numbered for row in going if row.numbered])
@@ -147,16 +159,11 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
         )  # fmt: skip
         return alike, elsewhere, votes.incarnation
 
-    alike: list[int] = []
-    counted = None
     if going:
         alike, elsewhere, counted = pair.in_box(other, write)
         copied.waiting |= {going[at].message_id: why for at, why in elsewhere.items()}
-    ids = [row.message_id for row in over] + [going[at].message_id for at in alike]
-    if ids:
-        pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted))
-    copied.copied += len(alike)
-    copied.over += len(over)
+        strike_off([going[at].message_id for at in alike], counted)
+        copied.copied += len(alike)
 
 
 def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:

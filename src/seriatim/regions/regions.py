@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -28,7 +28,7 @@ from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
 from seriatim.regions.journal.values import QueueRules
-from seriatim.regions.outbox import Copied, copy_outbox, report
+from seriatim.regions.outbox import Copied, copy_outbox, noted, report
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
 from seriatim.regions.recovering import Progress, recover
@@ -40,6 +40,8 @@ from seriatim.regions.seeing import Difference, RegionsStatus, differences, stat
 from seriatim.regions.sending import Sending, Sent, send_in
 from seriatim.regions.waiting import send_waiting, wait_in
 
+#: The portions of one outbox that are copied before other work between the regions gets its turn.
+_TURN = 4
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 _Given = TypeVar("_Given", bound=Closing)
@@ -309,13 +311,19 @@ class Regions(Closing):
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S, progress=progress)
-        copied = [self._copied(region, progress) for region in REGIONS]
+        copied = [Copied(region) for region in REGIONS]
+        outboxes = [copy_outbox(self._pair, part) for part in copied]
+        while outboxes:
+            for part in copied:
+                with noted(part):
+                    send_waiting(self._pair, part.region, part)
+            outboxes = [one for one in outboxes if _has_more(one, progress)]
+            for part in copied:
+                with noted(part):
+                    settle(self._pair, part.region)
+                    report(self._pair, part.region)
         for part in copied:
-            try:
-                settle(self._pair, part.region)
-                report(self._pair, part.region)
-            except Unavailable as error:
-                part.why = part.why or str(error)
+            self._log_waiting(part)
         return copied
 
     def recover(
@@ -414,23 +422,15 @@ class Regions(Closing):
         declared = declared_of(things)
         return differences(self._pair, declared.definitions, declared.rules)
 
-    def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
-        """Send what applications have committed, and copy the outbox of a region."""
-        copied = Copied(region)
-        try:
-            send_waiting(self._pair, region, copied)
-        except Unavailable as error:
-            copied.why = str(error)
-        copy_outbox(self._pair, copied, progress)
-        if copied.waiting and copied.waiting.keys() != self._waiting.get(region):
+    def _log_waiting(self, copied: Copied) -> None:
+        if copied.waiting and copied.waiting.keys() != self._waiting.get(copied.region):
             LOG.warning(
                 "region_copies_wait",
-                region=region,
+                region=copied.region,
                 messages=len(copied.waiting),
                 _why=next(iter(copied.waiting.values())),
             )
-        self._waiting[region] = set(copied.waiting)
-        return copied
+        self._waiting[copied.region] = set(copied.waiting)
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":
@@ -479,6 +479,16 @@ class Regions(Closing):
 
     def __repr__(self) -> str:
         return f"<Regions {self._name!r}>"
+
+
+def _has_more(outbox: Iterator[None], progress: Callable[[], object] | None) -> bool:
+    """Copy some portions; return whether more may be left."""
+    for _ in range(_TURN):
+        if next(outbox, False) is False:
+            return False
+        if progress is not None:
+            progress()
+    return True
 
 
 def _period(noun: str, value: float | str) -> int:

@@ -91,8 +91,12 @@ def _learn_from_box(
         pair, region, {bounds.queue: bounds.closed_before for bounds in pair.in_box(other, bounds_of(pair.name))}
     )
     _take_over(pair, region, _all(portion), patience_s)
-    if why := copy_outbox(pair, Copied(other), progress, through=last or 0).why:
-        raise Unavailable(f"not all messages of region {other} are copied: {why}", remedy="it is tried again")
+    copied = Copied(other)
+    for _ in copy_outbox(pair, copied, through=last or 0):
+        if progress is not None:
+            progress()
+    if copied.why:
+        raise Unavailable(f"not all messages of region {other} are copied: {copied.why}", remedy="it is tried again")
     _note(pair, region, incarnation, VOTES, patience_s)
 
 
