@@ -217,3 +217,18 @@ def test_who_is_refused_asks_whether_an_earlier_call_has_left_it(two: Two) -> No
     (answer,) = two.journal.claim(NAME, "status", "a", [_asked("m1")])
     assert answer.answer.name == "TAKEN"
     assert numbers(two.regions.publish(message("s", 1, "m1"))) == [("s", 1, ("journal",))]
+
+
+def test_a_session_in_an_open_transaction_is_refused_and_others_are_sent(two: Two) -> None:
+    with (
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="4s", retry_after="1000s") as regions,
+        psycopg.connect(two.first.dsn) as connection,
+    ):
+        regions.publish(message("s", 1, "mine"), connection=connection)
+        locked = "another transaction in region a has messages of the session; 1 messages of other sessions are sent"
+        with pytest.raises(Unavailable, match=locked):
+            regions.publish([message("s", 1, "other"), message("t", 1, "m2")])
+        assert not regions._boxes["a"].is_away
+        connection.commit()
+        regions.tend()
+    assert two.has(two.first) == two.has(two.second) == [("s", 1, "mine"), ("t", 1, "m2")]

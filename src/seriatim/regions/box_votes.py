@@ -120,6 +120,7 @@ def vote(
     delays: Sequence[int | None] = (),
     ages: Sequence[int] = (),
     renumbers: bool = False,
+    patience_ms: int | None = None,
 ) -> BoxVotes:
     transaction.check_enabled()
     role = role_of(transaction, name, region, holds=counted is not None)
@@ -129,7 +130,7 @@ def vote(
     definitions = transaction.definitions()
     for _ in range(_TRIES):
         writing = _Writing(transaction, name, role, definitions, messages, way)
-        writing.decide(is_stale=is_stale, renumbers=renumbers)
+        writing.decide(is_stale=is_stale, renumbers=renumbers, patience_ms=patience_ms)
         if writing.take_in(list(delays) or [None] * len(messages), list(ages) or [0] * len(messages)):
             return BoxVotes(
                 writing.granted,
@@ -238,9 +239,9 @@ class _Writing:
         #: Why messages are refused.
         self.why: dict[int, str] = {}
 
-    def decide(self, *, is_stale: bool, renumbers: bool) -> None:
+    def decide(self, *, is_stale: bool, renumbers: bool, patience_ms: int | None) -> None:
         """Lock the sessions, read what is known of the numbers, and decide."""
-        through, closed = self._locked()
+        through, closed = self._locked(patience_ms)
         known, elsewhere = self._known()
         own = [
             next((one for one in known.get(row.number_key, ()) if one.message_id == self._id(row)), None)
@@ -325,12 +326,12 @@ class _Writing:
     def _id(self, row: _NumberedMessage) -> str:
         return self._messages[row.at].message_id
 
-    def _locked(self) -> tuple[dict[_Key, int], dict[_Key, str]]:
+    def _locked(self, patience_ms: int | None) -> tuple[dict[_Key, int], dict[_Key, str]]:
         """Return the highest number of each session, under its lock; and the keys before which closed sessions take no messages."""
         keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
         rows = self._transaction.rows(
             "region_lock", of_queues=[queue_id for queue_id, _ in keys], of_sessions=[queue_id for _, queue_id in keys],
-            floors=[self._floors[queue_id] for queue_id, _ in keys],
+            floors=[self._floors[queue_id] for queue_id, _ in keys], patience_ms=patience_ms,
         )  # fmt: skip
         return (
             {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in rows},

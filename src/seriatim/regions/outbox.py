@@ -155,7 +155,7 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
             return alike, elsewhere, None
         votes = vote(
             transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
-            ages=[row.age_us for row in chosen],
+            ages=[row.age_us for row in chosen], patience_ms=pair.lock_ms(other),
         )  # fmt: skip
         return alike, elsewhere, votes.incarnation
 

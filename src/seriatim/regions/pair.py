@@ -63,6 +63,10 @@ class Pair:
 
         return self.boxes[region].call(within, patience_s=patience_s)
 
+    def lock_ms(self, region: str) -> int:
+        """How long a box waits for sessions that other transactions have locked: for less time than makes it count as away."""
+        return max(1, round(self.boxes[region].patience_s * 500))
+
     def in_reach(self, work: Callable[[Transaction], object]) -> None:
         """Do work in the boxes that are there; a worker, or the copying, makes up for the others."""
         for region in self.boxes:

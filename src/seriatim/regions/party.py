@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from seriatim.box.connection.interruption import Interruption
+from seriatim.box.postgres.translate import is_locked
 from seriatim.errors import DeploymentError, SchemaMismatch, SeriatimError, Unavailable, UsageError
 from seriatim.rested import asked_within
 
@@ -60,7 +61,7 @@ class Party(Generic[Resource]):
     ) -> None:  # fmt: skip
         self.name = name
         self._open, self._close = opened, close
-        self._patience_s, self._retry_after_s = patience_s, retry_after_s
+        self.patience_s, self._retry_after_s = patience_s, retry_after_s
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._resource: Resource | None = None
@@ -106,7 +107,7 @@ class Party(Generic[Resource]):
         """Do something with it, for a while at most."""
         if self.is_away and not anyway:
             raise Unavailable(f"{self.name} is away: {self._why}", remedy="repeat it later")
-        patience_s = self._patience_s if patience_s is None else patience_s
+        patience_s = self.patience_s if patience_s is None else patience_s
         with self._lock:
             thread = self._idle.pop() if self._idle else _Thread(f"seriatim {self.name}")
         call = _Call(lambda: work(self.resource), patience_s)
@@ -118,14 +119,14 @@ class Party(Generic[Resource]):
             raise self._away(f"it didn't answer within {patience_s:g} s")
         with self._lock:
             self._idle.append(thread)
-        if isinstance(call.error, SchemaMismatch):
-            raise call.error
-        if isinstance(call.error, Unavailable | DeploymentError):
-            raise self._away(str(call.error)) from call.error
-        if call.error is not None:
-            raise call.error
-        self._away_until = 0.0
-        return call.result  # type: ignore[return-value]
+        if (error := call.error) is None:
+            self._away_until = 0.0
+            return call.result  # type: ignore[return-value]
+        if isinstance(error, SchemaMismatch) or is_locked(error):
+            raise error
+        if isinstance(error, Unavailable | DeploymentError):
+            raise self._away(str(error)) from error
+        raise error
 
     def close(self) -> None:
         """Close it; a call under way ends by itself."""
@@ -133,7 +134,7 @@ class Party(Generic[Resource]):
             idle, self._idle = self._idle, []
         for resource in idle:
             resource.calls.put(None)
-        if not self._opening.acquire(timeout=self._patience_s):
+        if not self._opening.acquire(timeout=self.patience_s):
             return  # a call is opening it, and its server doesn't answer
         try:
             self._is_closed = True

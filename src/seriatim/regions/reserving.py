@@ -138,7 +138,7 @@ class Reserving:
                     region,
                     partial(
                         vote, name=self._pair.name, region=region, messages=messages, way=Way.RESERVED, delays=delays,
-                        ages=[age_us] * len(messages), renumbers=True,
+                        ages=[age_us] * len(messages), renumbers=True, patience_ms=self._pair.lock_ms(region),
                     ),
                 )  # fmt: skip
             except Unavailable as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.postgres.translate import is_locked
 from seriatim.errors import NumberRefused, Unavailable, UsageError, shown
 from seriatim.kernel.regions.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message
@@ -25,6 +26,8 @@ from seriatim.regions.refusals import Refusals
 from seriatim.regions.units import Unit, as_units, at_step, known_by, numbers_by_queue
 
 _JOURNAL = 2
+#: How long a locked session is waited for once more, to find out which of several are locked.
+_LOCKED_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Sending:
                     remedy="publish the same again later, under the same ids",
                 )
 
-    def _ask_box(self, at: int, region: str, units: Sequence[Unit]) -> None:
+    def _ask_box(self, at: int, region: str, units: Sequence[Unit], lock_ms: int | None = None) -> None:
         messages = [message for unit in units for message in unit.messages]
         age_us = round((time.monotonic() - self._began) * 1_000_000)
         delays = [
@@ -106,8 +109,11 @@ class Sending:
         ]
         counted = self._counted.get(other_than(region))
         try:
-            votes = self._voted(region, messages, counted, delays, age_us)
-        except Unavailable:
+            votes = self._voted(region, messages, counted, delays, age_us, lock_ms or self._pair.lock_ms(region))
+        except Unavailable as error:
+            if is_locked(error):
+                self._refuse_locked(at, region, units)
+                return
             votes = BoxVotes([], 0, is_asked=False)
         if not votes.is_asked:
             for unit in units:
@@ -132,15 +138,29 @@ class Sending:
                 unit.why = f"region {region} refuses it; {why}"
             begin = end
 
+    def _refuse_locked(self, at: int, region: str, units: Sequence[Unit]) -> None:
+        """Refuse the units whose sessions another transaction has locked: it may have voted for the same number. Ask for the others."""
+        if len(units) > 1:
+            for unit in units:
+                self._ask_box(at, region, [unit], _LOCKED_MS)
+            return
+        units[0].replies[at] = Reply.AGAINST
+        units[0].error = Unavailable(
+            f"another transaction in region {region} has messages of the session",
+            where=units[0].where,
+            remedy="publish the same again when it has ended, under the same ids",
+        )
+
     def _voted(
-        self, region: str, messages: Sequence[Numbered], counted: int | None, delays: Sequence[int | None], age_us: int
-    ) -> BoxVotes:
+        self, region: str, messages: Sequence[Numbered], counted: int | None, delays: Sequence[int | None], age_us: int,
+        lock_ms: int,
+    ) -> BoxVotes:  # fmt: skip
         return self._pair.in_box(
             region,
             lambda transaction: vote(
                 transaction, self._pair.name, region, messages, way=Way.SENT, counted=counted, delays=delays,
                 ages=[age_us] * len(messages),
-                renumbers=self._numbering.gives,
+                renumbers=self._numbering.gives, patience_ms=lock_ms,
             ),
         )  # fmt: skip
 

@@ -265,7 +265,7 @@ def _write(transaction: Transaction, pair: Pair, region: str, rows: Sequence[_Wa
     delays = [pair.delay(region, row.place.session, is_first=True, age_us=row.age_us) for row in chosen]
     done = vote(
         transaction, pair.name, region, messages, way=Way.RESERVED, delays=delays, ages=[row.age_us for row in chosen],
-        renumbers=True,
+        renumbers=True, patience_ms=pair.lock_ms(region),
     )  # fmt: skip
     if not done.is_asked:
         raise not_voting(region, "it is tried again")

@@ -158,6 +158,11 @@ def is_out_of_step(error: BaseException | None) -> bool:
     )
 
 
+def is_locked(error: BaseException) -> bool:
+    """Return whether a statement has waited too long for a lock, by our error."""
+    return isinstance(error.__cause__, errors.LockNotAvailable)
+
+
 @contextmanager
 def reached(place: str, secret: str | None) -> Iterator[None]:
     """Translate the errors of connecting: an administrator has to solve them."""
