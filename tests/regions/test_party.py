@@ -37,6 +37,13 @@ def test_who_does_not_answer_in_time_is_away(box: sq.MessageBox) -> None:
         pass
 
 
+def test_who_does_not_end_long_work_in_time_is_not_away(box: sq.MessageBox) -> None:
+    slow = party(box, 0.2, 1000)
+    with pytest.raises(Unavailable, match=r"region a is busy: it didn't answer within 0\.3 s"):
+        slow.call(sleep, patience_s=0.3)
+    assert not slow.is_away
+
+
 def test_it_is_asked_again_after_a_while(box: sq.MessageBox) -> None:
     slow = party(box, 0.2, 0)
     with pytest.raises(Unavailable):

@@ -232,3 +232,16 @@ def test_a_session_in_an_open_transaction_is_refused_and_others_are_sent(two: Tw
         connection.commit()
         regions.tend()
     assert two.has(two.first) == two.has(two.second) == [("s", 1, "mine"), ("t", 1, "m2")]
+
+
+def test_a_region_whose_messages_are_not_counted_in_time_is_not_away(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seriatim.regions.seeing.LOOK_S", 4.1)
+    with (
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="4s", retry_after="1000s") as regions,
+        psycopg.connect(two.first.dsn) as connection,
+    ):
+        connection.execute(f"LOCK TABLE {two.first.schema}.region_waiting")  # which nobody else reads here
+        first, second = regions.status().regions
+        assert (first.state, first.outbox, second.state, second.outbox) == ("votes", None, "votes", 0)
+        assert "region a is busy: it didn't answer within 4.1 s" in str(first.why)
+        assert regions.publish(message("s", 1))[0].known_by == ("a", "b")

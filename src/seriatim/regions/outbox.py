@@ -21,7 +21,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered, SessionNumber
-from seriatim.regions.pair import Pair, other_than
+from seriatim.regions.pair import LOOK_S, Pair, other_than
 
 #: How many messages are copied at once.
 PORTION = 500
@@ -88,7 +88,7 @@ def report(pair: Pair, region: str) -> bool:
     def look(transaction: Transaction) -> tuple[Any, Any]:
         return role_of(transaction, pair.name, region), transaction.one("region_ages", of_name=pair.name)
 
-    role, ages = pair.in_box(region, look)
+    role, ages = pair.in_box(region, look, patience_s=LOOK_S)
     if not role.votes:
         return False
     return pair.journal.call(

@@ -23,6 +23,8 @@ from seriatim.regions.party import Party
 
 #: The primary and the secondary.
 REGIONS = ("a", "b")
+#: How long a look at all waiting messages may take: of a long backlog it takes longer than a step.
+LOOK_S = 30.0
 _Result = TypeVar("_Result")
 
 

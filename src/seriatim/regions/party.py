@@ -116,7 +116,10 @@ class Party(Generic[Resource]):
         if not call.done.wait(patience_s):
             thread.interruption.ask(call)
             thread.calls.put(None)  # it ends when its call does
-            raise self._away(f"it didn't answer within {patience_s:g} s")
+            why = f"it didn't answer within {patience_s:g} s"
+            if patience_s > self.patience_s:  # the next short call shows whether it is away
+                raise Unavailable(f"{self.name} is busy: {why}", remedy="repeat it later")
+            raise self._away(why)
         with self._lock:
             self._idle.append(thread)
         if (error := call.error) is None:

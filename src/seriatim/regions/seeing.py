@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.change import Definition, changed_fields, kind_of
 from seriatim.box.definitions.definition import Definitions
@@ -21,7 +20,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.journal.views import SessionCounts, SessionView
-from seriatim.regions.pair import Pair
+from seriatim.regions.pair import LOOK_S, Pair
 
 _US = 1_000_000
 _NO_RULES: Mapping[str, QueueRules] = {}
@@ -36,12 +35,12 @@ class RegionStatus:
         state: ``votes``, ``learning`` (its box was restored, and hasn't learned from the others yet) or ``away``.
         place: where its box is; None: it is away.
         incarnation: of the region, higher after each restore; None: it is away.
-        outbox: how many of its messages the other box lacks; None: it is away.
-        lag_s: for how many seconds the oldest of them waits; None: there is none, or the region is away.
+        outbox: how many of its messages the other box lacks; None: it is away, or they weren't counted in time.
+        lag_s: for how many seconds the oldest of them waits; None: there is none, or as for `outbox`.
         beside: how many messages lie beside its queues, because another one has their number.
         reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has,
             or the journal is away.
-        why: why it is away, or not defined.
+        why: why it is away, or not defined, or its messages weren't counted.
     """
 
     region: str
@@ -147,18 +146,20 @@ def differences(
 
 
 def _region(pair: Pair, region: str) -> RegionStatus:
-    def read(box: MessageBox) -> RegionStatus:
-        with box.access.transaction() as transaction:
-            role = role_of(transaction, pair.name, region)
-            ages = transaction.one("region_ages", of_name=pair.name)
-        lag_s = ages.outbox_age / _US if ages.outbox else None
-        state = "votes" if role.votes else "learning"
-        return RegionStatus(region, state, box.access.place, role.incarnation, ages.outbox, lag_s, ages.beside)
+    def read(transaction: Transaction) -> RegionStatus:
+        role = role_of(transaction, pair.name, region)
+        return RegionStatus(region, "votes" if role.votes else "learning", transaction.access.place, role.incarnation)
 
     try:
-        return pair.boxes[region].call(read)
+        seen = pair.in_box(region, read)
     except (Unavailable, UsageError) as error:
         return RegionStatus(region, "away", why=str(error))
+    try:
+        ages = pair.in_box(region, lambda one: one.one("region_ages", of_name=pair.name), patience_s=LOOK_S)
+    except Unavailable as error:
+        return replace(seen, why=str(error))
+    lag_s = ages.outbox_age / _US if ages.outbox else None
+    return replace(seen, outbox=ages.outbox, lag_s=lag_s, beside=ages.beside)
 
 
 def _defined(transaction: Transaction, name: str, region: str) -> dict[tuple[str, str], Definition]:
