@@ -185,7 +185,7 @@ def test_a_run_stops_by_its_own_clock(journal, pair):
     a.batch(*P[:2])
     a.clock.now += LEASE_S + 1
     a.carry()
-    assert a.waiting == (2, "the lease wasn't renewed in time")
+    assert a.waiting == (2, "the lease has to be asked for again")
     assert delivered(journal) == []
     a.lease.ask()  # nobody has taken it
     a.carry()

@@ -83,7 +83,7 @@ class PipelineLease(threading.Thread):
         state = self.state
         match state.state:
             case "active":
-                return "the lease wasn't renewed in time"
+                return "the lease has to be asked for again"
             case "passive":
                 return replace(state, until=None).in_words
         return state.in_words
