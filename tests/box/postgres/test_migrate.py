@@ -18,7 +18,7 @@ from seriatim.box.postgres.routines import routines
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema
 from seriatim.operations.box_status import box_status
-from seriatim.operations.grants import grant
+from seriatim.operations.grants import grant, revoke
 from seriatim.operations.links import transmit
 from tests.blocked import wait_until_blocked
 from tests.box.links.pairs import carried, paired
@@ -370,6 +370,37 @@ def test_a_box_that_another_role_migrates_stays_its_owners(database, monkeypatch
                 " UNION SELECT relowner::regrole::text FROM pg_class WHERE relnamespace = 'seriatim'::regnamespace"
             ).fetchall()
     assert owners == [("owns_box",)]
+
+
+@pytest.mark.parametrize("who", ["superuser", "member"])
+def test_what_other_roles_have_made_of_a_box_becomes_its_owners(database, who):
+    dsn = database()
+    owner, member = make_owner(dsn, "owns_box", "joins_owner")
+    sq.MessageBox.migrate(owner)
+    other = "seriatim" if who == "superuser" else "joins_owner"
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE ROLE speaks LOGIN")
+        connection.execute(
+            f"""
+            CREATE TABLE seriatim.history_20260101 PARTITION OF seriatim.history FOR VALUES FROM ('2026-01-01') TO ('2026-01-02');
+            ALTER TABLE seriatim.history_20260101 OWNER TO {other};
+            CREATE TABLE seriatim.of_a_user ();
+            """
+        )
+    with sq.MessageBox.open(owner) as box:
+        box.define(sq.Queue("q", policy=sq.Unordered()))
+        grant(box, "speaks", publish=["q"])
+        revoke(box, "speaks")
+    with psycopg.connect(dsn) as connection:
+        for made in ("FUNCTION seriatim.now_us()", "FUNCTION seriatim.is_owner()", "VIEW seriatim.dialogs"):
+            connection.execute(f"ALTER {made} OWNER TO {other}")
+    assert sq.MessageBox.migrate(dsn if who == "superuser" else member) == []
+    with psycopg.connect(dsn) as connection:
+        foreign = connection.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = 'seriatim'::regnamespace AND proowner <> 'owns_box'::regrole"
+            " UNION SELECT relname FROM pg_class WHERE relnamespace = 'seriatim'::regnamespace AND relowner <> 'owns_box'::regrole"
+        ).fetchall()
+    assert foreign == [("of_a_user",)]
 
 
 def test_a_role_that_can_not_become_the_owner_migrates_nothing(database):

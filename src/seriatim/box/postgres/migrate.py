@@ -144,6 +144,9 @@ def migrate(statements: Statements) -> list[Migration]:
     _check_server(connection)
     locks = MigrationLocks(statements)
     locks.hold_schema()
+    # Before anything else: where the owner lacks a function, no other one can be called.
+    for row in statements.rows("made_by_others", schema=schema, names=list(by_name())):
+        connection.execute(row.given)
     applied = find(statements)
     if applied is None:
         connection.execute(for_schema(_everything(), schema))

@@ -11,12 +11,22 @@ DECLARE
         SELECT ARRAY['link_push', 'link_fetch'] || CASE WHEN traces THEN ARRAY['link_trace'] END
         FROM {schema}.known_links WHERE role = who
     );
+    place pg_namespace;
     door regprocedure;
     seen regclass;
 BEGIN
+    SELECT * INTO place FROM pg_namespace WHERE oid = '{schema}'::regnamespace;
     IF NOT has_rights THEN
-        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
-        EXECUTE format('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+        -- Not of what another role has made in the schema: PostgreSQL would refuse all.
+        EXECUTE (
+            SELECT format('REVOKE ALL ON %s FROM %s', string_agg(one.oid::regclass::text, ', '), who)
+            FROM pg_class AS one
+            WHERE one.relnamespace = place.oid AND one.relowner = place.nspowner AND one.relkind IN ('r', 'p', 'v')
+        );
+        EXECUTE (
+            SELECT format('REVOKE ALL ON FUNCTION %s FROM %s', string_agg(one.oid::regprocedure::text, ', '), who)
+            FROM pg_proc AS one WHERE one.pronamespace = place.oid AND one.proowner = place.nspowner
+        );
         EXECUTE format('REVOKE ALL ON SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
         IF link_doors IS NULL THEN
             RETURN;
