@@ -1,5 +1,6 @@
 """Receiving in SQL: one transaction, or a lease from its commit on."""
 
+import threading
 from uuid import uuid4
 
 import psycopg
@@ -12,6 +13,8 @@ from seriatim.box.workers.heartbeat import Process
 from seriatim.box.workers.judge import judging
 from seriatim.operations import groups, invariants
 from seriatim.operations import workers as operations
+from seriatim.operations.grants import grant
+from tests.box import roles
 from tests.box.leases.test_door import defined, order
 
 
@@ -281,3 +284,19 @@ def test_a_lease_that_runs_out_while_it_is_completed_completes_nothing(box, sql)
         sql.execute("SELECT settle_through(%s, %s, %s, %s, %s, %s, %s, %s)", held)
     assert caught.value.sqlstate == "SQ005"
     assert sql.execute("SELECT count(*) FROM entries").fetchone() == (1,)
+
+
+def test_a_judge_that_may_not_route_is_replaced_with_the_next_block(box, sql):
+    defined(box, policy=sq.Standard(), sequence="n")
+    roles.make(box, "may_route_later")
+    grant(box, "may_route_later", receive=["orders"])
+    with roles.as_role(box, "may_route_later") as own, judging(own, Process(uuid4(), "first", "host", 1)):
+        (judge_thread,) = (one for one in threading.enumerate() if one.name == "seriatim-judge")
+        judge_thread.join(120)
+        grant(box, "may_route_later", route=True)
+        box.publish([order("a", n) for n in (2, 1)])
+        with judging(own, Process(uuid4(), "second", "host", 1)):
+            sql.execute(f'LISTEN "{received(sql)[0].channel}"')
+            while (row := received(sql)[0]).reason:
+                list(sql.notifies(timeout=1, stop_after=1))
+            assert row.message_id == "a-1"

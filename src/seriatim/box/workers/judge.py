@@ -37,7 +37,8 @@ def judging(box: MessageBox, process: Process) -> Iterator[None]:
     """Judge while the block runs, on a connection of its own; not by a role that may not route. The blocks of one process share a judge."""
     place = (os.getpid(), box.dsn, box.schema, box.access.role)
     with _LOCK:
-        if (shared := _SHARED.get(place)) is None:
+        shared = _SHARED.get(place)
+        if shared is None or not shared.is_alive():  # a role may get its right later, and a server its writes
             shared = _SHARED[place] = _Thread(box.more(0), process)
         shared.blocks += 1
     try:
@@ -46,7 +47,7 @@ def judging(box: MessageBox, process: Process) -> Iterator[None]:
         with _LOCK:
             shared.blocks -= 1
             is_over = shared.blocks == 0
-            if is_over:
+            if is_over and _SHARED.get(place) is shared:
                 del _SHARED[place]
         if is_over:
             shared.end()
