@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ import seriatim as sq
 from seriatim.box.definitions.links import linked
 from seriatim.box.dialogs.clock import forget_closed
 from seriatim.operations import invariants, links
+from tests.blocked import wait_until_blocked
 from tests.box.links.backups import back_up, restore
 from tests.dialogs.far_boxes import exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
@@ -156,6 +158,20 @@ def test_messages_that_came_and_have_no_side_yet_keep_their_link(boxes):
     with pytest.raises(sq.ActionRefused, match="messages wait: 2"):
         removed(south, "north")
     assert removed(south, "north", force=True) == 2
+
+
+def test_a_side_that_begins_while_its_link_is_removed_fails_as_the_others_do(boxes):
+    north, south = boxes
+    begun(north, "Header")
+    exchange(north)
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(south.dsn) as obeying:
+        obeying.execute(f"SELECT {south.schema}.fire_dialogs(10)")
+        removal = threads.submit(removed, south, "north", force=True)
+        wait_until_blocked(south.dsn, obeying)
+        obeying.commit()
+        assert removal.result() == 1
+    assert set(states(south).values()) == {"ER"}
+    assert errors(south, "sales") == [-4]
 
 
 def test_messages_that_havent_left_keep_their_link(boxes):

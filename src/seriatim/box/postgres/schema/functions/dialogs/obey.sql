@@ -23,6 +23,10 @@ BEGIN
             SELECT FROM {schema}.known_links AS one WHERE one.link_id = own.link_id
         );
         IF is_left THEN
+            PERFORM {schema}.drop_said(own.handle);
+            PERFORM {schema}.happen(
+                own.handle, 'gone comes', NULL, {HISTORY_CODE}, 'the link to the other box was removed'
+            );
             own.handle := NULL;
         END IF;
         IF own.handle IS NULL AND what <> 'restored' THEN
