@@ -109,7 +109,7 @@ def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
     del context["dialog"]
     dialog["handle"] = _uuid(dialog["handle"])
     dialog["conversation_id"] = _uuid(dialog["conversation_id"])
-    if "far_box" in dialog:
+    if dialog.get("far_box") is not None:
         dialog["far_box"] = _uuid(dialog["far_box"])
     return Dialog(type=kind, **dialog)
 
