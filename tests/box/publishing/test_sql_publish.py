@@ -202,7 +202,9 @@ def test_the_last_of_a_set_with_the_highest_number_stops_nothing(box):
     assert [(one.context["key"], one.sequence) for one in drained(box, "parts")] == [("b", 0)]
 
 
-def test_a_message_with_a_value_that_postgresql_refuses_is_unrouted_and_stops_no_other(queues):
+@pytest.fixture
+def refusing(queues):
+    """PostgreSQL refuses entries of the group `wrong`."""
     with psycopg.connect(queues.dsn) as connection:
         connection.execute(
             f"CREATE FUNCTION {queues.schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS"
@@ -210,12 +212,28 @@ def test_a_message_with_a_value_that_postgresql_refuses_is_unrouted_and_stops_no
             f"CREATE TRIGGER refuse BEFORE INSERT ON {queues.schema}.entries FOR EACH ROW"
             f" WHEN (new.group_key = 'wrong') EXECUTE FUNCTION {queues.schema}.refuse()"
         )
-        for customer in ("c1", "wrong", "c2", "wrong"):
-            published(queues, "order", b"", f'{{"customer": "{customer}"}}', connection=connection)
-    assert queues.tick().routed == 4
-    assert [one.context["customer"] for one in drained(queues, "all")] == ["c1", "c2"]
-    assert rows(queues, "SELECT problem FROM {schema}.unrouted") == [("value out of range",)] * 2
-    assert queues.tick().routed == 0
+    return queues
+
+
+def publish_orders(box, *customers):
+    with psycopg.connect(box.dsn) as connection:
+        for customer in customers:
+            published(box, "order", b"", f'{{"customer": "{customer}"}}', connection=connection)
+
+
+def test_a_message_with_a_value_that_postgresql_refuses_is_unrouted_and_stops_no_other(refusing):
+    publish_orders(refusing, "c1", "wrong", "c2", "wrong")
+    assert refusing.tick().routed == 4
+    assert [one.context["customer"] for one in drained(refusing, "all")] == ["c1", "c2"]
+    assert rows(refusing, "SELECT problem FROM {schema}.unrouted") == [("value out of range",)] * 2
+    assert refusing.tick().routed == 0
+
+
+def test_after_a_refused_message_the_others_are_routed_together_again(refusing):
+    publish_orders(refusing, "wrong", *["c"] * 60)
+    assert refusing.tick().routed == 61
+    sizes = rows(refusing, "SELECT count(*) FROM {schema}.entries GROUP BY xmin::text ORDER BY 1")
+    assert [size for (size,) in sizes] == [2, 4, 8, 16, 30]
 
 
 def test_a_waiting_receiver_is_woken_wherever_it_waits(queues):

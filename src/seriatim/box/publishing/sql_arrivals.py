@@ -55,8 +55,9 @@ def is_unrouted(transaction: Transaction) -> bool | None:
 
 
 def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Route waiting messages, in order of commit, in separate transactions. If PostgreSQL refuses a value, they are routed one by one, and
-    the message with that value is unrouted; with `apart` the error is raised, because a receiver's transaction can't go on after it.
+    """Route waiting messages, in order of commit, in separate transactions. If PostgreSQL refuses a value, one message is routed, then
+    two, then four, and so on: so the message with that value is found, and is unrouted. With `apart` the error is raised, because a
+    receiver's transaction can't go on after it.
     """
     done, most = 0, _MOST_MESSAGES
     refused: dict[tuple[int, int], str] = {}
@@ -77,6 +78,7 @@ def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[
         all_read = len(pending) < most and sum(len(arrival.message.body) for arrival in pending) < _MOST_BYTES
         if all_read or is_over():
             return done
+        most = min(2 * most, _MOST_MESSAGES)
 
 
 def _read(transaction: Transaction, at_most: int) -> list[_Pending]:
