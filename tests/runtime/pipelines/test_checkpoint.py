@@ -434,10 +434,18 @@ def test_a_batch_in_flight_is_finished_before_it_is_known_what_is_held(begun, pi
         begun.remember(other)
 
 
-def test_a_batch_in_flight_goes_where_it_was_begun_to_go_whatever_a_variable_says(running, declared, monkeypatch):
+@pytest.mark.parametrize(
+    "port",
+    [
+        "format: json, path: '${OUT}'",
+        "format: jdbc, options: {url: 'jdbc:postgresql:it', dbTable: '${OUT}'}",
+        "format: kafka, options: {kafka.bootstrap.servers: k, Topic: '${OUT}'}",
+    ],
+)
+def test_a_batch_in_flight_goes_where_it_was_begun_to_go_whatever_a_variable_says(running, declared, monkeypatch, port):
     def with_out(out):
         monkeypatch.setenv("OUT", out)
-        return declared(deliver="{format: json, path: '${OUT}'}")
+        return declared(deliver=f"{{{port}}}")
 
     running.remember(with_out("here"))
     begin(running)

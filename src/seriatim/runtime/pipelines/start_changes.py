@@ -11,12 +11,14 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal
 
-from seriatim.pipeline.declared.pipeline import TABLE, Destination, Pipeline, Receive
+from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.counted import counted
 
 #: Parameters of policies by which a state was written.
 _FIXED = ("start", "increment", "by", "size")
+#: The options of ports that name the place; a server's address may have a password.
+_PLACES = ("path", "table", "dbtable", "topic")
 _MISREAD = "new messages would be judged by a state that was written otherwise"
 
 
@@ -201,7 +203,8 @@ def _of_place(destination: Destination) -> dict[str, Any]:
 
 def _place_of(destination: Destination) -> object:
     port = destination.deliver
-    return port.path or port.options.get("path") or port.options.get("table" if port.format == TABLE else "topic")
+    options = {name.lower(): value for name, value in port.options.items()}  # Spark takes names in any case
+    return port.path or next((options[name] for name in _PLACES if name in options), None)
 
 
 def written_to(pipeline: Pipeline) -> dict[str, str]:
