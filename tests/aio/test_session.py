@@ -168,6 +168,10 @@ def _until_true(look):
         pass
 
 
+def _is_interrupting():
+    return any(one.name == "seriatim-interrupts" for one in threading.enumerate())
+
+
 def _until_all_sleep(box):
     query = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'"
     with psycopg.connect(box.dsn, autocommit=True) as connection:
@@ -474,6 +478,38 @@ def test_an_exception_interrupts_the_session_s_calls_in_other_tasks(box):
             await asyncio.to_thread(_until, box, f"SELECT WHERE NOT EXISTS ({sleeps})")
             with pytest.raises(psycopg.errors.QueryCanceled):
                 await sleeping[0]
+            await _use_all_connections(face)
+
+    run(use())
+    assert box.peek("fulfilment") == []
+
+
+def test_a_session_that_is_cancelled_while_it_fails_raises_the_cancellation(box):
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            begun, goes_on, calling = threading.Event(), threading.Event(), []
+
+            def call(session):
+                session.publish(order(1))
+                begun.set()
+                assert goes_on.wait(600)
+
+            async def fails():
+                async with face.session() as tx:
+                    calling.append(asyncio.create_task(tx.run(call)))
+                    await asyncio.to_thread(begun.wait)
+                    raise ValueError
+
+            session = asyncio.create_task(fails())
+            await asyncio.to_thread(begun.wait)
+            await asyncio.to_thread(_until_true, _is_interrupting)
+            session.cancel()
+            await _rounds()
+            assert not session.done()
+            goes_on.set()
+            with pytest.raises(asyncio.CancelledError):
+                await session
+            await calling[0]
             await _use_all_connections(face)
 
     run(use())

@@ -54,7 +54,7 @@ class Calls:
             raise
 
     async def stop(self) -> None:
-        """Interrupt the call that is running, if there is one, and wait for its end; also if the coroutine is cancelled meanwhile."""
+        """Interrupt the call that is running, if there is one, and wait for its end. A cancellation meanwhile is raised then."""
         if self.last is not None and self.is_running:
             await self._stop(self._call, self.last)
 
@@ -63,7 +63,10 @@ class Calls:
             threading.Thread(
                 target=self._interrupt, args=(call, future), name="seriatim-interrupts", daemon=True
             ).start()
-            self.is_torn = not await _ended(future, self._patience_s) or future.exception() is not None
+            try:
+                await _ended(future, self._patience_s)
+            finally:
+                self.is_torn = not future.done() or future.exception() is not None
 
     async def finish(self, work: Callable[[], None]) -> None:
         """Call the function that ends a session, in a thread; also if the coroutine is cancelled meanwhile."""
@@ -113,20 +116,24 @@ def _in_thread(work: Callable[[], None]) -> Future[None]:
     return future
 
 
-async def _ended(future: Future[Any], patience_s: float | None) -> bool:
-    """Wait until a call has ended, even if the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any."""
+async def _ended(future: Future[Any], patience_s: float | None) -> None:
+    """Wait until a call has ended; for at most the given seconds, if any. A cancellation meanwhile is raised then."""
     loop = asyncio.get_running_loop()
     over, until = asyncio.Event(), None if patience_s is None else loop.time() + patience_s
+    cancelled: asyncio.CancelledError | None = None
 
     def tell(_: Future[Any]) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(over.set)
 
     future.add_done_callback(tell)
-    while not over.is_set() and (until is None or loop.time() < until):
+    while not over.is_set():
         try:
             async with asyncio.timeout_at(until):
                 await over.wait()
-        except (TimeoutError, asyncio.CancelledError):
-            continue  # the first cancellation is raised when this has returned
-    return future.done()
+        except TimeoutError:
+            break
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled

@@ -359,9 +359,11 @@ class BegunSession(OnlyAsyncWith, AsyncSession):
                     raise
 
     async def _rolled_back(self, error: BaseException) -> None:
-        if not self._calls.is_torn:
-            await self._calls.stop()  # a call of another task
-        await self._ended(error)
+        try:
+            if not self._calls.is_torn:
+                await self._calls.stop()  # a call of another task
+        finally:
+            await self._ended(error)
 
     async def _ended(self, error: BaseException | None) -> None:
         """End the session in a thread, also where the coroutine is cancelled."""
