@@ -141,38 +141,55 @@ def told(caplog):
     return [one.event for one in caplog.records if one.name == "seriatim.console"]
 
 
-def test_work_goes_on_after_an_error_that_passes(box, monkeypatch, caplog):
+_OBSTACLES = {
+    "a table that is away": (
+        "ALTER TABLE {box}.bulk_groups RENAME TO gone",
+        "ALTER TABLE {box}.gone RENAME TO bulk_groups",
+    ),
+    "a server that is read-only, as after a failover": (
+        """CREATE FUNCTION {box}.away() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN RAISE ''read-only'' USING ERRCODE = ''read_only_sql_transaction''; END';
+        CREATE TRIGGER away BEFORE UPDATE ON {box}.bulk_operations EXECUTE FUNCTION {box}.away()""",
+        "DROP FUNCTION {box}.away CASCADE",
+    ),
+}
+
+
+@pytest.mark.parametrize("obstacle", _OBSTACLES)
+def test_work_goes_on_after_an_error_that_passes(box, monkeypatch, caplog, obstacle):
     monkeypatch.setattr("seriatim.console.bulk_work._AGAIN_S", 0.1)
+    comes, goes = (one.format(box=box.schema) for one in _OBSTACLES[obstacle])
     shop(box, faulted=3, refused=0)
     begun = operations.gather_chosen(
         box, Action.RETRY, GroupFilter("fulfilment"), chosen_by={}, actor="ann", reason="r"
     )  # fmt: skip
     operations.begin(box, begun.bulk_id)
     with psycopg.connect(box.dsn, autocommit=True) as connection:
-        connection.execute(f"ALTER TABLE {box.schema}.bulk_groups RENAME TO gone")
+        connection.execute(comes)
         work = BulkWork(box)
         work.wake()
         thread = work._thread
         while thread.is_alive() and not told(caplog):
             thread.join(0.05)
-        connection.execute(f"ALTER TABLE {box.schema}.gone RENAME TO bulk_groups")
+        connection.execute(goes)
     thread.join(120)
     assert not thread.is_alive()
     assert told(caplog) == ["bulk_interrupted"]
     assert operations.bulk_operation(box, begun.bulk_id).done == 3
 
 
-def test_work_ends_where_the_role_may_operate_nowhere(box, caplog):
+def test_work_ends_where_the_role_may_operate_nowhere_and_is_told_once(box, caplog):
     make(box, "onlooker")
     shop(box, faulted=1, refused=0)
     grants.grant(box, "onlooker", see=["fulfilment"])
     with as_role(box, "onlooker") as looking:
         work = BulkWork(looking)
-        work.wake()
-        for one in threading.enumerate():
-            if one.name == "seriatim-bulk":
-                one.join(120)
-    assert work._thread is None
+        for _ in range(2):
+            work.wake()
+            for one in threading.enumerate():
+                if one.name == "seriatim-bulk":
+                    one.join(120)
+            assert work._thread is None
     assert told(caplog) == ["bulk_interrupted"]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 
 from seriatim.box.box import MessageBox
-from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.box.postgres.translate import is_forbidden
+from seriatim.errors import SeriatimError
 from seriatim.operations.bulk_operations import work
 from seriatim.pipeline.text.event_log import LOG
 
@@ -24,6 +25,8 @@ class BulkWork:
         self._thread: threading.Thread | None = None
         self._is_due = False
         self._ends = threading.Event()
+        #: The error that was logged last, unless a portion has succeeded since.
+        self._told = ""
 
     def wake(self) -> None:
         """Begin, if there is something to do; returns at once."""
@@ -41,18 +44,18 @@ class BulkWork:
             thread.join(_END_S)
 
     def _run(self) -> None:
-        is_told = False
         while self._is_to_begin():
             try:
                 while not self._ends.is_set() and work(self._box) is not None:
-                    is_told = False
-            except EnvironmentProblem as error:  # the role may not: others do it
-                LOG.warning("bulk_interrupted", error=error)
+                    self._told = ""
+                self._told = ""
             except Exception as error:  # noqa: BLE001 -- it may pass, as a database that is away does
-                if not is_told:
+                if str(error) != self._told:
                     LOG.warning("bulk_interrupted", error=error, exc_info=not isinstance(error, SeriatimError))
-                is_told = self._is_due = True
-                self._ends.wait(_AGAIN_S)
+                self._told = str(error)
+                if not is_forbidden(error):  # where the role may not, others do it
+                    self._is_due = True
+                    self._ends.wait(_AGAIN_S)
 
     def _is_to_begin(self) -> bool:
         with self._lock:

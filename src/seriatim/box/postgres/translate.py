@@ -158,6 +158,11 @@ def is_out_of_step(error: BaseException | None) -> bool:
     )
 
 
+def is_forbidden(error: BaseException) -> bool:
+    """Return whether the role lacked a right, by our error."""
+    return isinstance(error.__cause__, errors.InsufficientPrivilege)
+
+
 def is_locked(error: BaseException) -> bool:
     """Return whether a statement has waited too long for a lock, by our error."""
     return isinstance(error.__cause__, errors.LockNotAvailable)
