@@ -7,6 +7,7 @@ import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from urllib.parse import urlencode
 
 import httpx
@@ -134,6 +135,8 @@ def test_a_box_that_goes_away_and_comes_back_is_told_and_shown_again(filled):
             assert set(httpx.get(f"{address}/groups.json", timeout=120).json()) == {"error", "remedy"}
             assert httpx.get(f"{address}/healthz", timeout=120).status_code == 200
             assert httpx.get(f"{address}/readyz", timeout=120).status_code == 503
+            with httpx.stream("GET", f"{address}/live", timeout=120) as shown_now:
+                assert list(islice(shown_now.iter_lines(), 3)) == ["retry: 2000", "", "event: away"]
         finally:
             came["changed"].clear()
             let_in(server, is_open=True)

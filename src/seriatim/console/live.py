@@ -252,6 +252,8 @@ class Poller:
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        #: Why the box can't be asked; empty: it can, or nobody has asked yet.
+        self._away = ""
 
     async def stream(self) -> AsyncIterator[str]:
         """The events of one open page, as text of server-sent events; ends when the server stops."""
@@ -264,6 +266,8 @@ class Poller:
             self._task = asyncio.create_task(self._poll())
         try:
             yield "retry: 2000\n\n"
+            if self._away:
+                yield _event("away", self._away)
             while True:
                 try:
                     event = await asyncio.wait_for(mine.get(), _ALIVE_S)
@@ -288,34 +292,37 @@ class Poller:
 
     async def _poll(self) -> None:
         before: Mapping[str, int] | None = None
-        is_away, counts = False, self._looks.number
+        counts = self._looks.number
         while self._listeners and not self._is_over:
             try:
                 now = {**await asyncio.to_thread(changes, self._box), **self._pipelines.changes()}
                 await asyncio.to_thread(self._looks.look)
             except SeriatimError as error:
-                if not is_away:
+                if not self._away:
                     LOG.warning("console_box_away", error=error)
                     self._send("away", error.what)
-                is_away, before = True, None
+                self._away, before = error.what, None
             else:
                 changed = sorted(name for name in now if before is not None and now[name] != before.get(name))
                 counts, is_counted = self._looks.number, self._looks.number != counts
-                if is_away or is_counted or (before is not None and set(changed) - _HEARTBEATS):
+                if self._away or is_counted or (before is not None and set(changed) - _HEARTBEATS):
                     self._send("changed", json.dumps(changed))
                 elif changed:
                     self._send("alive", json.dumps(changed))
-                before, is_away = now, False
+                before, self._away = now, ""
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(_ASK_S)
 
     def _send(self, kind: str, data: str) -> None:
-        event = f"event: {kind}\ndata: {' '.join(data.splitlines())}\n\n"
         for one in self._listeners:
-            self._tell(one, event)
+            self._tell(one, _event(kind, data))
 
     @staticmethod
     def _tell(one: asyncio.Queue[str | None], event: str | None) -> None:
         while one.full():  # a page that doesn't listen needs only the newest
             one.get_nowait()
         one.put_nowait(event)
+
+
+def _event(kind: str, data: str) -> str:
+    return f"event: {kind}\ndata: {' '.join(data.splitlines())}\n\n"
