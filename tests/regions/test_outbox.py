@@ -5,12 +5,15 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import count
 
 import pytest
 
 import seriatim as sq
 from seriatim.box.views.invariants import broken
 from seriatim.regions.journal.values import WantedMessage, digest_of
+from seriatim.regions.outbox import report
+from seriatim.regions.pair import Pair
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 from tests.regions.working import as_worker
@@ -101,6 +104,26 @@ def test_a_long_outbox_leaves_other_work_its_turn(two: Two, monkeypatch: pytest.
 
     two.regions.tend(progress=look)
     assert seen == [(2, 1, []), (2, 0, []), (1, 0, ["a", "b"]), (0, 0, ["a", "b"])]
+
+
+def test_a_long_outbox_is_not_counted_after_each_turn(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 1)
+    monkeypatch.setattr("seriatim.regions.regions._TURN", 1)
+    seconds = count()
+    monkeypatch.setattr("seriatim.regions.regions.monotonic", lambda: float(next(seconds)), raising=False)
+    reported: list[tuple[str, int]] = []
+
+    def counted(pair: Pair, region: str) -> bool:
+        reported.append((region, len(two.outbox(two.first))))
+        return report(pair, region)
+
+    monkeypatch.setattr("seriatim.regions.regions.report", counted)
+    with away(two, "b"):
+        two.regions.publish([message("s", number) for number in range(1, 9)])
+    two.regions.tend()
+    assert reported[:2] == [("a", 7), ("b", 7)]
+    assert reported[-2:] == [("a", 0), ("b", 0)]
+    assert len(reported) < 2 * 8
 
 
 def test_two_messages_with_one_number_are_both_kept(two: Two) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Any, Literal, Self, TypeVar
 
 import psycopg
@@ -42,6 +43,8 @@ from seriatim.regions.waiting import send_waiting, wait_in
 
 #: The portions of one outbox that are copied before other work between the regions gets its turn.
 _TURN = 4
+#: A report counts all that waits: between two of them other work gets so many times as long as one took.
+_REST = 10
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 _Given = TypeVar("_Given", bound=Closing)
@@ -313,15 +316,21 @@ class Regions(Closing):
             restore(self._pair, region, patience_s=_DEFINING_S, progress=progress)
         copied = [Copied(region) for region in REGIONS]
         outboxes = [copy_outbox(self._pair, part) for part in copied]
+        report_at = monotonic()
         while outboxes:
             for part in copied:
                 with noted(part):
                     send_waiting(self._pair, part.region, part)
             outboxes = [one for one in outboxes if _has_more(one, progress)]
+            begun = monotonic()
+            is_due = not outboxes or begun >= report_at
             for part in copied:
                 with noted(part):
                     settle(self._pair, part.region)
-                    report(self._pair, part.region)
+                    if is_due:
+                        report(self._pair, part.region)
+            if is_due:
+                report_at = monotonic() + _REST * (monotonic() - begun)
         for part in copied:
             self._log_waiting(part)
         return copied
