@@ -170,6 +170,25 @@ def test_it_votes_when_it_has_them(two: Two, monkeypatch: pytest.MonkeyPatch) ->
     assert two.regions.publish(message("s", 4))[0].known_by == ("a", "b")
 
 
+def test_it_votes_although_it_takes_long_to_write_what_it_lacks(two: Two) -> None:
+    two.regions.publish(message("s", 1, "m1"))
+    restored(two, two.second)
+    with (
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="1s", retry_after=0) as regions,
+        two.second.access.connect() as connection,
+        ThreadPoolExecutor(1) as others,
+    ):
+        with connection.transaction():
+            connection.execute(f"LOCK TABLE {two.second.schema}.region_numbers IN SHARE MODE".encode())
+            tended = others.submit(regions.tend)
+            wait_until_blocked(two.second.dsn, by=connection)
+            with pytest.raises(TimeoutError):
+                tended.result(timeout=3)
+        tended.result()
+    assert two.has(two.second) == [("s", 1, "m1")]
+    assert two.regions.publish(message("s", 2))[0].known_by == ("a", "b")
+
+
 def _lose_and_learn(two: Two) -> None:
     """Box b is empty, and box a has noted its new incarnation, and what it lacks."""
     restored(two, two.second)

@@ -25,6 +25,8 @@ from seriatim.regions.pair import LOOK_S, Pair, other_than
 
 #: How many messages are copied at once.
 PORTION = 500
+#: How long a box may take for a portion, of at most 32 MiB: one that is slow is not away, and would never get it.
+_COPYING_S = 60.0
 _US = 1_000_000
 
 
@@ -73,7 +75,9 @@ def copy_outbox(pair: Pair, copied: Copied, *, through: int = 2**63 - 1) -> Iter
     region, behind = copied.region, 0
     with noted(copied):
         while behind < through and (
-            rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind))
+            rows := pair.in_box(
+                region, partial(_outgoing, name=pair.name, region=region, behind=behind), patience_s=_COPYING_S
+            )
         ):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, copied)
@@ -138,7 +142,7 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
 
     def strike_off(ids: list[str], counted: int | None = None) -> None:
         if ids:
-            pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted))
+            pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted), patience_s=_COPYING_S)
 
     strike_off([row.message_id for row in over])
     copied.over += len(over)
@@ -160,7 +164,7 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
         return alike, elsewhere, votes.incarnation
 
     if going:
-        alike, elsewhere, counted = pair.in_box(other, write)
+        alike, elsewhere, counted = pair.in_box(other, write, patience_s=_COPYING_S)
         copied.waiting |= {going[at].message_id: why for at, why in elsewhere.items()}
         strike_off([going[at].message_id for at in alike], counted)
         copied.copied += len(alike)
