@@ -245,3 +245,13 @@ def test_a_region_whose_messages_are_not_counted_in_time_is_not_away(two: Two, m
         assert (first.state, first.outbox, second.state, second.outbox) == ("votes", None, "votes", 0)
         assert "region a is busy: it didn't answer within 4.1 s" in str(first.why)
         assert regions.publish(message("s", 1))[0].known_by == ("a", "b")
+
+
+def test_a_box_whose_sessions_are_locked_as_a_table_is_away(two: Two) -> None:
+    with (
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="4s", retry_after="1000s") as regions,
+        psycopg.connect(two.first.dsn) as connection,
+    ):
+        connection.execute(f"LOCK TABLE {two.first.schema}.region_sessions IN SHARE MODE".encode())
+        assert numbers(regions.publish(message("s", 1, "m1"))) == [("s", 1, ("b", "journal"))]
+        assert regions._boxes["a"].is_away

@@ -11,6 +11,8 @@ AS $function$
 DECLARE
     before text := current_setting('lock_timeout');
 BEGIN
+    -- Before the limit: who waits for the whole table, as while it is rewritten, waits for no other sender.
+    LOCK TABLE {schema}.region_sessions IN ROW EXCLUSIVE MODE;
     PERFORM set_config('lock_timeout', coalesce(patience_ms::text, before), TRUE);
     INSERT INTO {schema}.region_sessions AS known (queue_id, session, through)
     SELECT given.queue_id, given.session, given.through
