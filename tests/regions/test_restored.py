@@ -170,6 +170,15 @@ def test_it_votes_when_it_has_them(two: Two, monkeypatch: pytest.MonkeyPatch) ->
     assert two.regions.publish(message("s", 4))[0].known_by == ("a", "b")
 
 
+def test_a_box_whose_restore_began_under_an_earlier_version_gets_them_too(two: Two) -> None:
+    two.regions.publish(message("s", 1, "m1"))
+    restored(two, two.second)
+    two.rows(two.first, "UPDATE {0}.region_roles SET fence = 2 RETURNING 1")  # as far as that version came
+    two.regions.tend()
+    assert two.has(two.second) == [("s", 1, "m1")]
+    assert two.regions.publish(message("s", 2))[0].known_by == ("a", "b")
+
+
 def test_it_votes_although_it_takes_long_to_write_what_it_lacks(two: Two) -> None:
     two.regions.publish(message("s", 1, "m1"))
     restored(two, two.second)

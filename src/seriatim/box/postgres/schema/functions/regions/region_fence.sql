@@ -8,8 +8,9 @@ DECLARE
     key constant bigint := {schema}.lock_of('region fence ' || of_name);
 BEGIN
     PERFORM {schema}.take_lock(key, 'the regions ' || of_name);
-    UPDATE {schema}.region_roles AS role SET fence = region_fence.incarnation
-    WHERE role.name = of_name AND role.fence < region_fence.incarnation;
+    UPDATE {schema}.region_roles AS role
+    SET fence = greatest(role.fence, region_fence.incarnation), refilled = region_fence.incarnation
+    WHERE role.name = of_name AND role.refilled < region_fence.incarnation;
     IF FOUND THEN
         INSERT INTO {schema}.region_outbox (name, message_id, arrival_id, position, published_at)
         SELECT DISTINCT of_name, one.message_id, one.arrival_id, one.position, one.published_at
