@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import count
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -87,6 +88,40 @@ def test_what_is_over_is_struck_off_while_the_other_region_is_away(two: Two) -> 
         found = two.regions.tend()[0]
         assert (found.copied, found.over) == (0, 1)
         assert two.outbox(two.first) == ["m1"]
+
+
+def test_all_that_is_over_is_struck_off_while_the_other_region_is_away(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 2)
+    with away(two, "b"):
+        for at, session in enumerate("stuv"):
+            two.regions.publish(message(session, 1, f"m{at}"))
+        for at, session in [(1, "t"), (2, "u"), (3, "v")]:
+            assert claimed(two, "a", session, 1, f"m{at}") == "TAKEN"
+        found = two.regions.tend()[0]
+        assert (found.copied, found.over) == (0, 3)
+        assert "cut off" in (found.why or "")
+        assert two.outbox(two.first) == ["m0"]
+
+
+def test_a_locked_session_holds_up_no_copy_of_another(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 3)
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1"), message("t", 1, "m2"), message("s", 2, "m3")])
+        two.regions.publish([message("s", 3, "m4"), message("t", 2, "m5")])
+    with (
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="4s", retry_after=0) as regions,
+        psycopg.connect(two.second.dsn) as connection,
+    ):
+        regions.publish(message("s", 1, "other"), connection=connection)
+        found = regions.tend()[0]
+        assert (found.copied, two.outbox(two.first)) == (2, ["m1", "m3", "m4"])
+        assert found.why is not None
+        assert [ident for *_, ident in two.has(two.second)] == ["m2", "m5"]
+        connection.rollback()
+        assert regions.tend()[0].copied == 3
+    assert [ident for *_, ident in two.has(two.second)] == ["m1", "m3", "m4", "m2", "m5"]
 
 
 def test_a_long_outbox_leaves_other_work_its_turn(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:

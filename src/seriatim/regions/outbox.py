@@ -15,13 +15,14 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import stored_message
+from seriatim.box.postgres.translate import is_locked
 from seriatim.errors import Unavailable
 from seriatim.pipeline.types.message import Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered, SessionNumber
-from seriatim.regions.pair import LOOK_S, Pair, other_than
+from seriatim.regions.pair import LOCKED_MS, LOOK_S, Pair, other_than
 
 #: How many messages are copied at once.
 PORTION = 500
@@ -73,14 +74,20 @@ def noted(copied: Copied) -> Iterator[None]:
 def copy_outbox(pair: Pair, copied: Copied, *, through: int = 2**63 - 1) -> Iterator[None]:
     """Work off the outbox of a region, and yield after each portion."""
     region, behind = copied.region, 0
+    locked: set[tuple[str, str]] = set()
     with noted(copied):
         while behind < through and (
             rows := pair.in_box(
                 region, partial(_outgoing, name=pair.name, region=region, behind=behind), patience_s=_COPYING_S
             )
         ):
-            behind = rows[-1].outbox_id
-            _copy(pair, region, rows, copied)
+            behind, over = rows[-1].outbox_id, copied.over
+            try:
+                _copy(pair, region, rows, copied, locked)
+            except Unavailable as error:
+                if copied.over == over:
+                    raise
+                copied.why = copied.why or str(error)  # the other box is away; strike off what is over
             yield
 
 
@@ -132,12 +139,13 @@ def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
     return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(stored_message(row, parts), places))
 
 
-def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) -> None:
-    """Strike off what is over, also while the other box is away; copy the other messages, and strike them off."""
+def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied, locked: set[tuple[str, str]]) -> None:
+    """Strike off what is over, also while the other box is away; copy the other messages, and strike them off. `locked`: sessions that
+    another transaction there has locked: all their messages are left out, so that none overtakes another.
+    """
     here = [row for row in rows if row.numbered is not None]
     done = _over(pair, here)
     over = [row for row in rows if row.numbered is None or _is_over(row.numbered, done)]
-    going = [row for row in here if row not in over]
     other = other_than(region)
 
     def strike_off(ids: list[str], counted: int | None = None) -> None:
@@ -147,27 +155,51 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) ->
     strike_off([row.message_id for row in over])
     copied.over += len(over)
 
-    def write(transaction: Transaction) -> tuple[list[int], dict[int, str], int | None]:
-        alike, elsewhere = led_alike(transaction, pair.name, other, [row.numbered for row in going if row.numbered])
-        chosen = [going[at] for at in alike]
-        delays = [
-            pair.delay(other, row.numbered.places[0].session, is_first=False, age_us=row.age_us)
-            for row in chosen
-            if row.numbered
-        ]
-        if not chosen:
-            return alike, elsewhere, None
-        votes = vote(
-            transaction, pair.name, other, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
-            ages=[row.age_us for row in chosen], patience_ms=pair.lock_ms(other),
-        )  # fmt: skip
-        return alike, elsewhere, votes.incarnation
-
-    if going:
-        alike, elsewhere, counted = pair.in_box(other, write, patience_s=_COPYING_S)
-        copied.waiting |= {going[at].message_id: why for at, why in elsewhere.items()}
-        strike_off([going[at].message_id for at in alike], counted)
+    def put(some: Sequence[_Outgoing], patience_ms: int) -> None:
+        try:
+            alike, elsewhere, counted = pair.in_box(
+                other, partial(_write, pair, other, some, patience_ms), patience_s=_COPYING_S
+            )
+        except Unavailable as error:
+            if not is_locked(error):
+                raise
+            if len(some) == 1:
+                locked.update(_sessions(some[0]))
+                copied.why = copied.why or str(error)
+            else:
+                for row in some:
+                    if locked.isdisjoint(_sessions(row)):
+                        put([row], LOCKED_MS)
+            return
+        copied.waiting |= {some[at].message_id: why for at, why in elsewhere.items()}
+        strike_off([some[at].message_id for at in alike], counted)
         copied.copied += len(alike)
+
+    if going := [row for row in here if row not in over and locked.isdisjoint(_sessions(row))]:
+        put(going, pair.lock_ms(other))
+
+
+def _write(
+    pair: Pair, region: str, rows: Sequence[_Outgoing], patience_ms: int, transaction: Transaction
+) -> tuple[list[int], dict[int, str], int | None]:
+    alike, elsewhere = led_alike(transaction, pair.name, region, [row.numbered for row in rows if row.numbered])
+    chosen = [rows[at] for at in alike]
+    if not chosen:
+        return alike, elsewhere, None
+    delays = [
+        pair.delay(region, row.numbered.places[0].session, is_first=False, age_us=row.age_us)
+        for row in chosen
+        if row.numbered
+    ]
+    votes = vote(
+        transaction, pair.name, region, [row.numbered for row in chosen if row.numbered], way=Way.COPY, delays=delays,
+        ages=[row.age_us for row in chosen], patience_ms=patience_ms,
+    )  # fmt: skip
+    return alike, elsewhere, votes.incarnation
+
+
+def _sessions(row: _Outgoing) -> set[tuple[str, str]]:
+    return {(place.queue, place.session) for place in (row.numbered.places if row.numbered else ())}
 
 
 def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:

@@ -25,6 +25,8 @@ from seriatim.regions.party import Party
 REGIONS = ("a", "b")
 #: How long a look at all waiting messages may take: of a long backlog it takes longer than a step.
 LOOK_S = 30.0
+#: How long a locked session is waited for once more, to find out which of several are locked.
+LOCKED_MS = 10
 _Result = TypeVar("_Result")
 
 

@@ -21,13 +21,11 @@ from seriatim.regions.box_votes import BoxVotes, Way, strike, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered
 from seriatim.regions.numbering import Numbering, routed, with_number
-from seriatim.regions.pair import REGIONS, Pair, not_voting, other_than
+from seriatim.regions.pair import LOCKED_MS, REGIONS, Pair, not_voting, other_than
 from seriatim.regions.refusals import Refusals
 from seriatim.regions.units import Unit, as_units, at_step, known_by, numbers_by_queue
 
 _JOURNAL = 2
-#: How long a locked session is waited for once more, to find out which of several are locked.
-_LOCKED_MS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +140,7 @@ class Sending:
         """Refuse the units whose sessions another transaction has locked: it may have voted for the same number. Ask for the others."""
         if len(units) > 1:
             for unit in units:
-                self._ask_box(at, region, [unit], _LOCKED_MS)
+                self._ask_box(at, region, [unit], LOCKED_MS)
             return
         units[0].replies[at] = Reply.AGAINST
         units[0].error = Unavailable(
