@@ -440,6 +440,7 @@ def test_a_batch_in_flight_is_finished_before_it_is_known_what_is_held(begun, pi
         "format: json, path: '${OUT}'",
         "format: jdbc, options: {url: 'jdbc:postgresql:it', dbTable: '${OUT}'}",
         "format: kafka, options: {kafka.bootstrap.servers: k, Topic: '${OUT}'}",
+        "queue: '${OUT}'",
     ],
 )
 def test_a_batch_in_flight_goes_where_it_was_begun_to_go_whatever_a_variable_says(running, declared, monkeypatch, port):

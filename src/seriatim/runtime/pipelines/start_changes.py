@@ -18,7 +18,7 @@ from seriatim.pipeline.text.counted import counted
 #: Parameters of policies by which a state was written.
 _FIXED = ("start", "increment", "by", "size")
 #: The options of ports that name the place; a server's address may have a password.
-_PLACES = ("path", "table", "dbtable", "topic")
+_PLACES = ("path", "table", "dbtable", "topic", "queue", "service")
 _MISREAD = "new messages would be judged by a state that was written otherwise"
 
 
