@@ -384,6 +384,8 @@ def test_what_other_roles_have_made_of_a_box_becomes_its_owners(database, who):
             f"""
             CREATE TABLE seriatim.history_20260101 PARTITION OF seriatim.history FOR VALUES FROM ('2026-01-01') TO ('2026-01-02');
             ALTER TABLE seriatim.history_20260101 OWNER TO {other};
+            ALTER TABLE seriatim.ports OWNER TO {other};
+            ALTER SEQUENCE seriatim.far_turns OWNER TO {other};
             CREATE TABLE seriatim.of_a_user ();
             """
         )
@@ -401,6 +403,17 @@ def test_what_other_roles_have_made_of_a_box_becomes_its_owners(database, who):
             " UNION SELECT relname FROM pg_class WHERE relnamespace = 'seriatim'::regnamespace AND relowner <> 'owns_box'::regrole"
         ).fetchall()
     assert foreign == [("of_a_user",)]
+
+
+def test_an_owner_migrates_a_box_with_a_day_that_a_superuser_has_made(database):
+    dsn = database()
+    owner, _ = make_owner(dsn, "owns_box", "joins_owner")
+    sq.MessageBox.migrate(owner)
+    with psycopg.connect(dsn) as connection:
+        connection.execute(
+            "CREATE TABLE seriatim.history_20260101 PARTITION OF seriatim.history FOR VALUES FROM ('2026-01-01') TO ('2026-01-02')"
+        )
+    assert sq.MessageBox.migrate(owner) == []
 
 
 def test_a_role_that_can_not_become_the_owner_migrates_nothing(database):

@@ -29,6 +29,7 @@ from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch, Ser
 LEAST_POSTGRESQL = 16
 _PACKAGE = "seriatim.box.postgres"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_RELATION = re.compile(r"(?:CREATE (?:UNLOGGED )?(?:TABLE|SEQUENCE) \{schema\}\.|RENAME TO )(\w+)")
 #: The last version before the baseline, from which a box is upgraded in place; the SHA-256 of its migrations' checksums, and the last
 #: commit that upgrades an older box to it.
 _FORMER = 89
@@ -145,7 +146,7 @@ def migrate(statements: Statements) -> list[Migration]:
     locks = MigrationLocks(statements)
     locks.hold_schema()
     # Before anything else: where the owner lacks a function, no other one can be called.
-    for row in statements.rows("made_by_others", schema=schema, names=list(by_name())):
+    for row in statements.rows("made_by_others", schema=schema, names=[*by_name(), *_relations()]):
         connection.execute(row.given)
     applied = find(statements)
     if applied is None:
@@ -198,6 +199,12 @@ def _records(applied: Sequence[Migration]) -> str:
         f"{migrated}INSERT INTO {{schema}}.function_sets (checksum, names)\n"
         f"VALUES ('{checksum()}', ARRAY[{names}]) ON CONFLICT (checksum) DO NOTHING;\n"
     )
+
+
+def _relations() -> list[str]:
+    """Return the names of all tables and sequences that a box has, or has had."""
+    texts = [template(_PACKAGE, "schema/take_over.sql"), *(migration.text for migration in migrations())]
+    return _RELATION.findall("\n".join(texts))
 
 
 def _newest() -> int:
