@@ -11,9 +11,10 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from seriatim.box.postgres.translate import is_locked, translated
 from seriatim.box.views.invariants import broken
 from seriatim.regions.journal.values import WantedMessage, digest_of
-from seriatim.regions.outbox import report
+from seriatim.regions.outbox import Copied, copy_outbox, report
 from seriatim.regions.pair import Pair
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
@@ -103,6 +104,44 @@ def test_all_that_is_over_is_struck_off_while_the_other_region_is_away(
         assert (found.copied, found.over) == (0, 3)
         assert "cut off" in (found.why or "")
         assert two.outbox(two.first) == ["m0"]
+
+
+def test_messages_that_stand_at_the_head_keep_none_behind_them_from_being_struck_off(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 1)
+    with away(two, "b"):
+        for at in range(8):
+            two.regions.publish(message(f"s{at}", 1, f"m{at}"))
+        assert claimed(two, "a", "s7", 1, "m7") == "TAKEN"
+        assert [two.regions.tend()[0].over for _ in range(3)] == [0, 1, 0]
+        assert "m7" not in two.outbox(two.first)
+        assert len(two.outbox(two.first)) == 7
+    assert two.regions.tend()[0].copied == 7
+
+
+def test_no_message_overtakes_one_that_could_not_be_copied(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seriatim.regions.outbox.PORTION", 1)
+    copied = Copied("a")
+    with away(two, "b"):
+        for number in (1, 2, 3):
+            two.regions.publish(message("s", number, f"m{number}"))
+        outbox = copy_outbox(two.regions._pair, copied)
+        next(outbox)
+    assert len(list(outbox)) == 2
+    assert copied.copied == 0
+    assert two.regions.tend()[0].copied == 3
+
+
+def test_the_lock_on_publishing_is_no_locked_session(two: Two) -> None:
+    with psycopg.connect(two.second.dsn) as holding, psycopg.connect(two.second.dsn) as waiting:
+        for connection in (holding, waiting):
+            connection.execute(f"SET search_path TO {two.second.schema}")
+        holding.execute("SELECT pg_advisory_xact_lock(lock_of('publishers'))")
+        waiting.execute("SET lock_timeout = '50ms'")
+        with pytest.raises(sq.Unavailable, match="publishing") as caught, translated("the box"):
+            waiting.execute("SELECT hold_definitions()")
+    assert not is_locked(caught.value)
 
 
 def test_a_locked_session_holds_up_no_copy_of_another(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from seriatim.regions.pair import LOCKED_MS, LOOK_S, Pair, other_than
 PORTION = 500
 #: How long a box may take for a portion, of at most 32 MiB: one that is slow is not away, and would never get it.
 _COPYING_S = 60.0
+#: How many portions of a pass are only struck off, when the other box hasn't answered.
+_STRUCK = 4
 _US = 1_000_000
 
 
@@ -72,23 +74,30 @@ def noted(copied: Copied) -> Iterator[None]:
 
 
 def copy_outbox(pair: Pair, copied: Copied, *, through: int = 2**63 - 1) -> Iterator[None]:
-    """Work off the outbox of a region, and yield after each portion."""
-    region, behind = copied.region, 0
+    """Work off the outbox of a region, and yield after each portion. If the other box doesn't answer, nothing more is copied, which would
+    overtake what wasn't; some portions are struck off, from where the last such pass ended.
+    """
+    region, behind, copies, left = copied.region, 0, True, _STRUCK
     locked: set[tuple[str, str]] = set()
     with noted(copied):
-        while behind < through and (
-            rows := pair.in_box(
-                region, partial(_outgoing, name=pair.name, region=region, behind=behind), patience_s=_COPYING_S
+        while (
+            behind < through
+            and left
+            and (
+                rows := pair.in_box(
+                    region, partial(_outgoing, name=pair.name, region=region, behind=behind), patience_s=_COPYING_S
+                )
             )
         ):
-            behind, over = rows[-1].outbox_id, copied.over
-            try:
-                _copy(pair, region, rows, copied, locked)
-            except Unavailable as error:
-                if copied.over == over:
-                    raise
-                copied.why = copied.why or str(error)  # the other box is away; strike off what is over
+            behind = rows[-1].outbox_id
+            if not copies:
+                left -= 1
+                _strike_over(pair, region, rows, copied)
+            elif not (copies := _copy(pair, region, rows, copied, locked)):
+                behind = max(behind, pair.struck.get(region, 0))
             yield
+        if not copies:
+            pair.struck[region] = 0 if left else behind
 
 
 def report(pair: Pair, region: str) -> bool:
@@ -139,21 +148,25 @@ def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
     return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(stored_message(row, parts), places))
 
 
-def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied, locked: set[tuple[str, str]]) -> None:
-    """Strike off what is over, also while the other box is away; copy the other messages, and strike them off. `locked`: sessions that
+def _strike_off(pair: Pair, region: str, ids: list[str], counted: int | None = None) -> None:
+    if ids:
+        pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted), patience_s=_COPYING_S)
+
+
+def _strike_over(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied) -> list[_Outgoing]:
+    """Strike off what is over, or not stored any more; return the other messages."""
+    done = _over(pair, [row for row in rows if row.numbered is not None])
+    over = [row for row in rows if row.numbered is None or _is_over(row.numbered, done)]
+    _strike_off(pair, region, [row.message_id for row in over])
+    copied.over += len(over)
+    return [row for row in rows if row not in over]
+
+
+def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied, locked: set[tuple[str, str]]) -> bool:
+    """Strike off what is over; copy the other messages, and strike them off; return whether the other box answers. `locked`: sessions that
     another transaction there has locked: all their messages are left out, so that none overtakes another.
     """
-    here = [row for row in rows if row.numbered is not None]
-    done = _over(pair, here)
-    over = [row for row in rows if row.numbered is None or _is_over(row.numbered, done)]
     other = other_than(region)
-
-    def strike_off(ids: list[str], counted: int | None = None) -> None:
-        if ids:
-            pair.in_box(region, lambda transaction: strike(transaction, pair.name, ids, counted), patience_s=_COPYING_S)
-
-    strike_off([row.message_id for row in over])
-    copied.over += len(over)
 
     def put(some: Sequence[_Outgoing], patience_ms: int) -> None:
         try:
@@ -172,11 +185,17 @@ def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], copied: Copied, lo
                         put([row], LOCKED_MS)
             return
         copied.waiting |= {some[at].message_id: why for at, why in elsewhere.items()}
-        strike_off([some[at].message_id for at in alike], counted)
+        _strike_off(pair, region, [some[at].message_id for at in alike], counted)
         copied.copied += len(alike)
 
-    if going := [row for row in here if row not in over and locked.isdisjoint(_sessions(row))]:
-        put(going, pair.lock_ms(other))
+    there = _strike_over(pair, region, rows, copied)
+    if going := [row for row in there if locked.isdisjoint(_sessions(row))]:
+        try:
+            put(going, pair.lock_ms(other))
+        except Unavailable as error:
+            copied.why = copied.why or str(error)
+            return False
+    return True
 
 
 def _write(

@@ -52,6 +52,8 @@ class Pair:
     ) -> None:  # fmt: skip
         self.name, self.boxes, self.journal = name, boxes, journal
         self._prefer_us, self._spread_us = prefer_us, spread_us
+        #: By region the row of the outbox through which it was struck off while the other box was away; 0: all of it.
+        self.struck: dict[str, int] = {}
         self._routing: Routing | None = None
 
     def forget(self) -> None:

@@ -164,8 +164,9 @@ def is_forbidden(error: BaseException) -> bool:
 
 
 def is_locked(error: BaseException) -> bool:
-    """Return whether a statement has waited too long for a lock, by our error."""
-    return isinstance(error.__cause__, errors.LockNotAvailable)
+    """Return whether another transaction kept a session of two regions too long, by our error; not any other lock."""
+    cause = error.__cause__
+    return isinstance(cause, errors.LockNotAvailable) and cause.diag.table_name == "region_sessions"
 
 
 @contextmanager
