@@ -34,7 +34,7 @@ from tests.faults.crew import Crew
 from tests.faults.history import Findings, History, Sent
 from tests.faults.link_handlers import handled, make_log
 from tests.faults.wire import PLAIN, Wire
-from tests.soak import full, seed, sized
+from tests.soak import seed, sized
 
 MESSAGES, GROUPS = sized(20_000, 1_000), sized(500, 40)
 #: How often each of the two servers, each process and the wire are ended.
@@ -309,7 +309,8 @@ def test_killed_and_cut_at_random_they_lose_repeat_and_reorder_nothing(road, fig
             assert invariants.broken(box) == []
     faults = road.wire.faults
     assert sum(faults.values()) > 0
-    assert not full() or faults.keys() == PLAIN
+    # Each comes before any comes twice, but for one that waits for its moment.
+    assert len(faults) >= min(sum(faults.values()), len(PLAIN) - 1)
     figures(
         f"{sum(one.sent for one in found):,} messages over {sum(one.groups for one in found):,} groups, {road.killed} processes and"
         f" {2 * ENDS} servers killed, {ENDS} cuts, {sum(faults.values())} faults of the wire, {time.monotonic() - begun:.0f} s"
