@@ -12,7 +12,7 @@ _PATIENCE_S = 120.0
 
 
 def wait_until_blocked(dsn: str, by: psycopg.Connection | int, many: int = 1) -> int:
-    """Wait until so many processes wait for the transaction of that connection, or process; return the pid of one."""
+    """Wait until `many` processes wait for the transaction of a connection, or of a process; return the id of one that waits."""
     pid = by if isinstance(by, int) else by.info.backend_pid
     deadline = time.monotonic() + _PATIENCE_S
     with psycopg.connect(dsn, autocommit=True) as connection:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 import seriatim as sq
+from seriatim.operations import invariants
 from tests.databases import box_with
+from tests.dialogs.far_boxes import two_boxes
 
 
 def with_two_services(box):
@@ -16,3 +20,11 @@ def with_two_services(box):
 
 
 talk = box_with(with_two_services)
+
+
+@pytest.fixture
+def boxes(databases):
+    with two_boxes(databases) as both:
+        yield both
+        for one in both:
+            assert invariants.broken(one) == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import sql
@@ -18,7 +18,7 @@ from tests.box import roles
 from tests.certificates import Authority
 from tests.databases import fresh_box
 
-__all__ = ["ORDER", "exchange", "received", "road", "two_boxes"]
+__all__ = ["ORDER", "begun", "exchange", "received", "road", "two_boxes"]
 
 ORDER = sq.Contract(
     "PurchaseOrder",
@@ -52,6 +52,15 @@ def two_boxes(
                 sq.Service("Seller", at="south"),
             )
             yield north, south
+
+
+def begun(north: sq.MessageBox, *kinds: str, **options: Any) -> UUID:
+    """Begin a dialog of the Buyer with the Seller, whose first messages have these types; return its handle."""
+    with north.session() as tx:
+        handle = tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder", **options)
+        for kind in kinds:
+            tx.send(handle, kind, kind.encode())
+    return handle
 
 
 @contextmanager

@@ -19,18 +19,10 @@ from seriatim.operations.doctor import State
 from seriatim.operations.doctor.work_checks import CHECKS, Work
 from seriatim.operations.trace import trace_message
 from tests.box.links.backups import back_up, restore
-from tests.dialogs.far_boxes import exchange, received, two_boxes
+from tests.dialogs.far_boxes import begun, exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
 pytestmark = pytest.mark.dear
-
-
-@pytest.fixture
-def boxes(databases):
-    with two_boxes(databases) as both:
-        yield both
-        for one in both:
-            assert invariants.broken(one) == []
 
 
 @pytest.fixture(params=["by PostgreSQL", "over HTTPS"])
@@ -39,14 +31,6 @@ def roads(databases, request, tmp_path):
         yield both
         for one in both:
             assert invariants.broken(one) == []
-
-
-def begun(north, *kinds):
-    with north.session() as tx:
-        handle = tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder")
-        for kind in kinds:
-            tx.send(handle, kind, kind.encode())
-    return handle
 
 
 def forgotten(box):

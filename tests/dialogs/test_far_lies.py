@@ -9,28 +9,12 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import dialogs, invariants, links
+from seriatim.operations import dialogs, links
 from seriatim.testing.clock import SEARCH_PATH, make_movable
-from tests.dialogs.far_boxes import ORDER, exchange, received, two_boxes
+from tests.dialogs.far_boxes import ORDER, begun, exchange, received
 from tests.dialogs.talking import let_expire, states
 
 pytestmark = pytest.mark.dear
-
-
-@pytest.fixture
-def boxes(databases):
-    with two_boxes(databases) as both:
-        yield both
-        for one in both:
-            assert invariants.broken(one) == []
-
-
-def begun(north, *kinds, **options):
-    with north.session() as tx:
-        handle = tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder", **options)
-        for kind in kinds:
-            tx.send(handle, kind, kind.encode())
-    return handle
 
 
 def header(south, **said):

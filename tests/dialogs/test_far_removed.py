@@ -12,29 +12,13 @@ import pytest
 import seriatim as sq
 from seriatim.box.definitions.links import linked
 from seriatim.box.dialogs.clock import forget_closed
-from seriatim.operations import invariants, links
+from seriatim.operations import links
 from tests.blocked import wait_until_blocked
 from tests.box.links.backups import back_up, restore
-from tests.dialogs.far_boxes import exchange, received, two_boxes
+from tests.dialogs.far_boxes import begun, exchange, received, two_boxes
 from tests.dialogs.talking import let_expire, states
 
 pytestmark = pytest.mark.dear
-
-
-@pytest.fixture
-def boxes(databases):
-    with two_boxes(databases) as both:
-        yield both
-        for one in both:
-            assert invariants.broken(one) == []
-
-
-def begun(north, *kinds):
-    with north.session() as tx:
-        handle = tx.begin_dialog("Buyer", "Seller", contract="PurchaseOrder")
-        for kind in kinds:
-            tx.send(handle, kind, kind.encode())
-    return handle
 
 
 def talking(boxes):

@@ -43,7 +43,7 @@ from seriatim.regions.waiting import send_waiting, wait_in
 
 #: The portions of one outbox that are copied before other work between the regions gets its turn.
 _TURN = 4
-#: A report counts all that waits: between two of them other work gets so many times as long as one took.
+#: A report counts all waiting messages, so other work gets this many times the duration of a report before the next one.
 _REST = 10
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0

@@ -146,7 +146,7 @@ class Sending:
         units[0].error = Unavailable(
             f"another transaction in region {region} has messages of the session",
             where=units[0].where,
-            remedy="publish the same again when it has ended, under the same ids",
+            remedy="publish the same messages again when that transaction has ended, under the same ids",
         )
 
     def _voted(

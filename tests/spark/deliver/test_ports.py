@@ -487,7 +487,7 @@ def test_who_looks_into_an_outbox_beside_a_run_is_not_told_that_it_is_damaged(tm
 
 @contextmanager
 def away_at_the_start(spark, folder, *, batches):
-    """A delivery that goes on with batch 1; its port has so many batches, was away at the start, and is back."""
+    """A delivery that goes on with batch 1. Its ports have `batches` batches; one of them was away at the start, and is back."""
     with Delivery(spark, folder) as delivery:
         for number in range(batches):
             delivery.batch(number)
