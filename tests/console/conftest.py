@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import httpx
 import pytest
@@ -45,6 +46,16 @@ def _looks_are_waited_for(monkeypatch):
     monkeypatch.setattr(live, "_FIRST_S", 120.0)
     monkeypatch.setattr(live, "_STANDING_S", 120.0)
     monkeypatch.setattr(live.Look.__init__, "__defaults__", (120.0,))
+
+
+@pytest.fixture(autouse=True)
+def _work_ends_with_its_box():
+    """What a console does beside its pages comes to an end with the test: no other test finds its thread, or its log."""
+    yield
+    for one in threading.enumerate():
+        if one.name == "seriatim-bulk":
+            one.join(120)
+            assert not one.is_alive()
 
 
 class Client:

@@ -137,6 +137,16 @@ def test_work_that_is_woken_again_and_ended_leaves_no_thread(box):
     assert not [one for one in threading.enumerate() if one.name == "seriatim-bulk" and one.is_alive()]
 
 
+def test_work_ends_with_its_box_and_says_nothing(box, caplog):
+    box.close()
+    work = BulkWork(box)
+    work.wake()
+    for one in threading.enumerate():
+        if one.name == "seriatim-bulk":
+            one.join(120)
+    assert (work._thread, told(caplog)) == (None, [])
+
+
 def told(caplog):
     return [one.event for one in caplog.records if one.name == "seriatim.console"]
 

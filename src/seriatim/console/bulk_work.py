@@ -6,7 +6,7 @@ import threading
 
 from seriatim.box.box import MessageBox
 from seriatim.box.postgres.translate import is_forbidden
-from seriatim.errors import SeriatimError
+from seriatim.errors import SeriatimError, UsageError
 from seriatim.operations.bulk_operations import work
 from seriatim.pipeline.text.event_log import LOG
 
@@ -49,6 +49,8 @@ class BulkWork:
                 while not self._ends.is_set() and work(self._box) is not None:
                     self._told = ""
                 self._told = ""
+            except UsageError:  # the box was closed, which doesn't pass; another process goes on
+                self._ends.set()
             except Exception as error:  # noqa: BLE001 -- it may pass, as a database that is away does
                 if str(error) != self._told:
                     LOG.warning("bulk_interrupted", error=error, exc_info=not isinstance(error, SeriatimError))
