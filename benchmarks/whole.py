@@ -16,7 +16,8 @@ from pyspark.sql import functions as F
 from benchmarks.feed import SHARE, shared
 from benchmarks.measure import Claim, Timing, timed
 from seriatim import Queue, Standard, Subscription
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark import route
 from seriatim.spark.deliver.stage import Folders, Sink, start
 from seriatim.spark.query import decided

@@ -14,7 +14,7 @@ from seriatim import Message, MessageType
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.types.typed_message import MessageTypes
 from seriatim.spark.receive.promotion import CsvColumns, CsvDialect
 from seriatim.spark.receive.split import JsonElements

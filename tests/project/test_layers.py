@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -100,3 +101,15 @@ def well_exported(path: Path) -> bool:
 
 def test_exported_members_are_sorted():
     assert [path for path in MODULES if not well_exported(path)] == []
+
+
+def test_a_worker_begins_without_what_reads_files_or_runs_spark():
+    libraries = ("click", "jsonschema", "pyarrow", "pyspark", "ruamel")
+    modules = "from seriatim import MessageBox, Worker; import sys; print(*sys.modules)"
+    imported = subprocess.run(
+        [sys.executable, "-c", modules], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "seriatim.runtime.workers.worker" in imported
+    assert [
+        one for one in imported if one.partition(".")[0] in libraries or one == "seriatim.pipeline.files.box_file"
+    ] == []

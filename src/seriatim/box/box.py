@@ -17,10 +17,10 @@ from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.connection.misuse import OnlyWith
 from seriatim.box.connection.wait_time import patience
-from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.drop import drops_of
 from seriatim.box.dialogs.clock import transmit_defined
 from seriatim.box.leases.door import Door, Superseded, Wanted
 from seriatim.box.leases.taken import Principal, TakenLease
@@ -436,6 +436,9 @@ class MessageBox(OnlyWith, Closing):
             DeclarationError: the file is wrong; the error names the lines.
             UsageError, ActionRefused, Unavailable: as from `define` and `drop`.
         """
+        # Most processes that open a box read no file: what reads one is a twentieth of their start.
+        from seriatim.box.definitions.apply import apply  # noqa: PLC0415
+
         with self._transaction() as transaction:
             transaction.check_enabled()
             changes = apply(transaction, file, prune=prune)

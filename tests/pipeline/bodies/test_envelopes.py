@@ -13,7 +13,8 @@ from seriatim.pipeline.bodies.envelopes.moves import moves_of
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES, OPERATIONS, lookup_of
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
-from seriatim.pipeline.declared.pipeline import Promotion, Receive, Source, Split
+from seriatim.pipeline.declared.pipeline import Receive, Source, Split
+from seriatim.pipeline.declared.promotion import Promotion
 
 MOMENT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MILLIS = int(MOMENT.timestamp() * 1000)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from seriatim.pipeline.declared.pipeline import BOX, Deliver, Promotion
+from seriatim.pipeline.declared.pipeline import BOX, Deliver
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files import pipeline_file
 
 FILE = """\

@@ -8,7 +8,8 @@ import pytest
 
 from seriatim.errors import DeclarationError
 from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.pipeline import Deliver, Promotion, StartFrom
+from seriatim.pipeline.declared.pipeline import Deliver, StartFrom
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_parts import WHOLE_QUEUE, Group
 from seriatim.pipeline.files import pipeline_file

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from seriatim.kernel.groups.sequence import LAST_NUMBER
-from seriatim.pipeline.declared.pipeline import Promotion, Split, Stamp
+from seriatim.pipeline.declared.pipeline import Split, Stamp
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files import pipeline_file
 
 HEAD = "name: small\nreceive:\n"

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from seriatim import BestEffort, Group, Queue, Standard, Unordered
 from seriatim.errors import CheckpointMismatch, UsageError
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.deliver import file_parts
 from seriatim.spark.deliver.file_parts import Outlet
 from seriatim.spark.deliver.port import Port

@@ -12,7 +12,8 @@ import pytest
 
 from seriatim import Queue, Standard
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.deliver import port as port_module
 from seriatim.spark.deliver.outbox import Kept, Outbox, folder_name, kept_in
 from seriatim.spark.deliver.outgoing import Outgoing

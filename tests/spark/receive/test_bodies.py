@@ -18,7 +18,7 @@ from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
 from seriatim.pipeline.declared.function import Function
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.gz_files import Shape

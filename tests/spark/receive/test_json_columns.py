@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seriatim.pipeline.bodies.json_paths import JsonPaths
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.json_columns import JsonColumns

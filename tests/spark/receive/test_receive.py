@@ -15,7 +15,8 @@ import pytest
 
 from seriatim import Queue, Unordered
 from seriatim.errors import UsageError
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.receive.stage import ARRIVAL, receive
 
 ORDER = (

@@ -16,7 +16,8 @@ from pyarrow import orc
 from seriatim import Queue, Unordered
 from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source, Split
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source, Split
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.receive.stage import arrival, receive
 
 CODE = """

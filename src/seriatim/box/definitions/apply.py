@@ -1,8 +1,8 @@
-"""Apply a box file, and parse the arguments of `drop`."""
+"""Apply a box file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from seriatim.box.definitions.change import Change, Definition, Kind
@@ -13,7 +13,6 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.links import declared
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import UsageError
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.files.box_file import BoxFile, load
 
@@ -38,18 +37,6 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
     unused = [one.name for one, used in places if not used]
     there = scheduled(statements)
     return define(statements, every, _missing(said, before, unused, there, declared(statements)) if prune else ())
-
-
-def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
-    found: list[tuple[Kind, str]] = []
-    for word, names in named.items():
-        if word not in list(Kind):
-            raise UsageError(f"{word!r} can't be dropped", remedy=f"{', '.join(Kind)}: drop(queue='fulfilment')")
-        for name in [names] if isinstance(names, str) or not isinstance(names, Iterable) else names:
-            if not isinstance(name, str):
-                raise UsageError(f"{name!r} is not the name of a {word}", remedy="give its name")
-            found.append((Kind(word), name))
-    return found
 
 
 def _missing(

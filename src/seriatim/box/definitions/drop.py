@@ -1,15 +1,15 @@
-"""Refuse to drop a definition that is in use; the error names its user."""
+"""Parse the arguments of `drop`, and refuse to drop a definition that is in use; the error names its user."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from seriatim.box.definitions.change import Kind
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.links import linked
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, NotFound, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
@@ -24,6 +24,18 @@ _BY_KIND: Mapping[Kind, Callable[[Definitions], Collection[str]]] = {
 }
 #: Counted up to there.
 _MANY = 1000
+
+
+def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
+    found: list[tuple[Kind, str]] = []
+    for word, names in named.items():
+        if word not in list(Kind):
+            raise UsageError(f"{word!r} can't be dropped", remedy=f"{', '.join(Kind)}: drop(queue='fulfilment')")
+        for name in [names] if isinstance(names, str) or not isinstance(names, Iterable) else names:
+            if not isinstance(name, str):
+                raise UsageError(f"{name!r} is not the name of a {word}", remedy="give its name")
+            found.append((Kind(word), name))
+    return found
 
 
 def check_there(statements: Statements, before: Definitions, kind: Kind, name: str) -> None:

@@ -26,7 +26,7 @@ from seriatim.pipeline.bodies.property_values import (
     shortened,
     text_of,
 )
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 
 _STEP = re.compile(r"""\.([^.\[\]'"\s*?]+)|\[(\d{1,18})\]|\['([^']+)'\]""")
 

@@ -26,7 +26,7 @@ from seriatim.pipeline.bodies.property_values import (
     shortened,
 )
 from seriatim.pipeline.bodies.xpath import compiled
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 
 _CHUNK = 4096
 

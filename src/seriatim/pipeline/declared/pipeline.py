@@ -9,6 +9,7 @@ from typing import Literal
 
 from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.groups.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.declared.queue import Queue
 
 #: The largest number of parts of a state.
@@ -50,26 +51,6 @@ class Source:
     def kind(self) -> str:
         """How its messages are read: by its format, or as rows of a ``"table"``, which are named by columns."""
         return "table" if self.id else self.format
-
-
-@dataclass(frozen=True, slots=True)
-class Promotion:
-    """A property that is read from a message: its `name`, its `path` and its `type`. The path is ``$.customer.id`` in JSON, an XPath in
-    XML, the name of a column, or the key under which the location's function returns the value. Of several paths, the first path with a
-    value that is neither absent nor null counts. `envelope`: if the message was split, the value is read from the whole message instead of
-    the part. `told_by`: the name of the envelope that has the value; `path` is then the envelope's name for it. None: the path leads to the
-    value.
-    """
-
-    name: str
-    path: str | tuple[str, ...]
-    type: str = "string"
-    envelope: bool = False
-    told_by: str | None = None
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        return (self.path,) if isinstance(self.path, str) else self.path
 
 
 @dataclass(frozen=True, slots=True)

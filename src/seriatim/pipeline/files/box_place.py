@@ -8,16 +8,8 @@ from dataclasses import replace
 from seriatim.errors import UsageError
 from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.contract import DEFAULT
-from seriatim.pipeline.declared.pipeline import (
-    BOX,
-    BoxPlace,
-    Deliver,
-    Destination,
-    Promotion,
-    Receive,
-    Source,
-    source_variable,
-)
+from seriatim.pipeline.declared.pipeline import BOX, BoxPlace, Deliver, Destination, Receive, Source, source_variable
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.box_properties import DIALOG

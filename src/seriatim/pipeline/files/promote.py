@@ -14,7 +14,8 @@ from seriatim.pipeline.bodies.envelopes.moves import is_of_whole
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
 from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.pipeline.declared.function import check_takes, load_function
-from seriatim.pipeline.declared.pipeline import Promotion, Source, Split
+from seriatim.pipeline.declared.pipeline import Source, Split
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section

@@ -10,7 +10,8 @@ from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.kernel.policies.copies import REGIONS
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.bodies.xpath import is_prefix
-from seriatim.pipeline.declared.pipeline import BOX, REGION, Promotion, Receive, Source, Split, Stamp
+from seriatim.pipeline.declared.pipeline import BOX, REGION, Receive, Source, Split, Stamp
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.box_place import box_source, own_place, with_dialog, with_type
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.files.promote import is_json_path, promote, usable_function, usable_xpath, written_names

@@ -14,7 +14,7 @@ from seriatim.pipeline.bodies.json_paths import path_steps
 from seriatim.pipeline.bodies.property_values import Unreadable, problem_text
 from seriatim.pipeline.bodies.xpath import compiled, is_prefix
 from seriatim.pipeline.declared.kinds import OwnName
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.types.properties import OF_MESSAGES, checked_property, checked_type
 
 _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id'}"

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from seriatim.pipeline.bodies.envelopes.moves import Apart, Moves
 from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.calls.child_process import Ended, ends
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.property_types import arrow_type, ddl_of

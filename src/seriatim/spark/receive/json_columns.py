@@ -18,7 +18,7 @@ import pyarrow.json as pj
 from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.json_paths import JsonPaths, path_steps
 from seriatim.pipeline.bodies.property_values import converter
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.frames.property_types import arrow_type
 from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.row_formats import Documents

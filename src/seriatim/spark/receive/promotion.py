@@ -19,7 +19,7 @@ from seriatim.pipeline.bodies.property_values import (
     text_of,
 )
 from seriatim.pipeline.declared.function import Function
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 
 
 @dataclass(frozen=True, slots=True)

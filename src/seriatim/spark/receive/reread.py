@@ -13,7 +13,8 @@ from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
 from seriatim.pipeline.declared.function import Function
-from seriatim.pipeline.declared.pipeline import Promotion, Receive
+from seriatim.pipeline.declared.pipeline import Receive
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.source import in_body
 from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents

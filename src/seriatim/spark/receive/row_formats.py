@@ -16,7 +16,7 @@ from pyarrow import fs
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_paths import Columns, RowPaths
 

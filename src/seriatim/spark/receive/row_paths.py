@@ -23,7 +23,7 @@ from seriatim.pipeline.bodies.property_values import (
     text_of,
 )
 from seriatim.pipeline.bodies.xml_paths import document_reader, xml_lookup
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.source import column_of
 from seriatim.spark.receive.promotion import from_python
 

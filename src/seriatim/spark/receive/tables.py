@@ -19,7 +19,8 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
 from seriatim.pipeline.declared.function import Function
-from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
+from seriatim.pipeline.declared.pipeline import BOX, Receive
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of

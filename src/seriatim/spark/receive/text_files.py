@@ -19,7 +19,8 @@ from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.bodies.xml_paths import XmlPaths, document_reader, found
 from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.pipeline.declared.function import Function, search_folders
-from seriatim.pipeline.declared.pipeline import Pipeline, Promotion, Receive
+from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.pipeline.declared.promotion import Promotion
 from seriatim.pipeline.files.source import FILE_OPTIONS, MAX_ROW_BYTES, OPTIONS, row_bytes
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import OWN_COLUMNS, Reading

@@ -12,7 +12,7 @@ from typing import Any
 from seriatim.kernel.values.outcome import Reason
 from seriatim.kernel.values.reading import whole_number
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.declared.promotion import Promotion
 
 #: A JSON object.
 Document = Mapping[str, Any]

@@ -8,7 +8,7 @@ files. No document at all (an empty body, a null) is a tombstone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.bodies.envelopes.canal import CANAL
@@ -18,7 +18,9 @@ from seriatim.pipeline.bodies.envelopes.envelope import Envelope
 from seriatim.pipeline.bodies.envelopes.maxwell import MAXWELL
 from seriatim.pipeline.bodies.envelopes.wal2json import WAL2JSON
 from seriatim.pipeline.bodies.property_values import Find, Unreadable, Value
-from seriatim.pipeline.declared.pipeline import Receive
+
+if TYPE_CHECKING:
+    from seriatim.pipeline.declared.pipeline import Receive
 
 #: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` an entry that an application wrote
 #: into the log, ``marker`` a report of a tool on itself, ``event`` an event that is no change of a row.
