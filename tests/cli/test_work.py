@@ -60,7 +60,7 @@ def assert_refused(shop, monkeypatch, capfd):
         (["shop", "--handler", "tests.runtime.started:one"], "can't be called with a message and a session"),
         (["shop", "--handler", "nonsense"], "'nonsense' doesn't name a function"),
         (["shop", "--handler", "a=m:f", "--handler", "a=m:g"], "a has two handlers"),
-        (["shop"], "there is no handler"),
+        (["shop"], "there is no handler (give a function; a command takes --handler MODULE:FUNCTION)"),
         (["shop", "--handler", "tests.runtime.started:step", "--workers", "0"], "workers can't be 0"),
         (["shop", "--handler", "tests.runtime.started:step", "--processes", "0"], "processes can't be 0"),
         (["shop", "--handler", "tests.runtime.started:step", "--turn-limit", "soon"], "not a duration"),

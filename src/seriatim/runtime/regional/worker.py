@@ -18,7 +18,7 @@ from seriatim.runtime.regional.claims import ClaimKeeper
 from seriatim.runtime.regional.holes import Holes
 from seriatim.runtime.regional.intake import Intake
 from seriatim.runtime.regional.run import RegionalTurns
-from seriatim.runtime.workers.handlers import GivenHandler
+from seriatim.runtime.workers.handlers import GivenHandler, no_handler
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.turn import TransactionalTurns
 from seriatim.runtime.workers.worker import Worker
@@ -82,7 +82,7 @@ class RegionalWorker(Worker):
         if micros(recheck) <= 0:
             raise UsageError(f"recheck can't be {shown(recheck, 80)}", remedy="more than 0 s")
         if handler is None:
-            raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
+            raise no_handler(queue)
         self._regions, self._region = regions, region
         self._claims, self._recheck_s = claims, seconds(micros(recheck))
         box = regions.box(region)

@@ -55,6 +55,14 @@ class Consumed:
             postponement_us(self.postpone)
 
 
+def no_handler(queue: str) -> UsageError:
+    return UsageError(
+        "there is no handler",
+        where=f"queue {queue!r}",
+        remedy="give a function; a command takes --handler MODULE:FUNCTION",
+    )
+
+
 Returned: TypeAlias = Message | Sequence[Message] | Consumed | None
 #: Takes a message, or a `Delivery`, and the open session.
 Handler: TypeAlias = Callable[[Any, Session], Returned]

@@ -26,7 +26,7 @@ from seriatim.pipeline.declared.error_class import FaultKinds, load_error_class
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS, Lease, Limits, Mode, Pace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
-from seriatim.runtime.workers.handlers import GivenHandler, Handlers
+from seriatim.runtime.workers.handlers import GivenHandler, Handlers, no_handler
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
@@ -124,7 +124,7 @@ class Worker:
         if self._limits.is_leased:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)
         if handler is None and queue not in definitions.starting:
-            raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
+            raise no_handler(queue)
         self._handlers = Handlers(handler, folders, takes_coroutines=self._takes_coroutines)
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
