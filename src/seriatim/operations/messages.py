@@ -208,7 +208,8 @@ def resubmit(
         reason: the reason, for the operator log.
 
     Raises:
-        UsageError: invalid ids or type, there is no such queue, or there is an actor and no reason.
+        UsageError: invalid ids or type, there is no such queue, it is one of two regions, or there is an actor and no
+            reason.
         Unavailable: a receiver keeps the group of a gate locked at which a message has its place.
     """
     by = None if actor is None else Operator(actor, reason or "")

@@ -16,7 +16,7 @@ from seriatim.box.messages.received import stored_message
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.reopen import Reopening
 from seriatim.box.publishing.batch import routing_of
-from seriatim.box.publishing.sql_arrivals import without
+from seriatim.box.publishing.sql_arrivals import for_both_regions, without
 from seriatim.box.turns.turns import Turns
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
@@ -62,6 +62,8 @@ def resubmit(
         with access.transaction() as transaction:
             definitions = transaction.definitions()
             queue_id = None if queue is None else definitions.queue(queue).queue_id
+            if queue_id is not None and (regional := definitions.regional.get(queue_id)) is not None:
+                raise regional.published_here()
             parameters = {
                 "queue_id": queue_id,
                 "stamp": stamp, "serial": serial, "type": kind, "limit": _BATCH,
@@ -100,8 +102,9 @@ def _route(
         )
         if queue_id is not None:
             found = _into(found, queue_id)
+        found = without(found, for_both_regions(found, definitions))
         reopening = Reopening.routed(transaction, Turns(transaction), definitions, found)
-        parameters = routing_of(without(found, {}), 0, len(some)) | {
+        parameters = routing_of(found, 0, len(some)) | {
             "arrival_ids": [one.arrival_id for one in some],
             "positions": [one.position for one in some],
         }

@@ -221,10 +221,17 @@ def _permitted(routed: Routed, pending: Sequence[_Pending], definitions: Definit
             continue
         if not router_of(definitions).is_roles_own(by):  # a role's subscription doesn't need the publisher's right
             wrong.setdefault(row, f"the role {arrival.publisher!r} may not publish to queue {names[queue_id]!r}")
-    for row, queue_id in zip(entries.places, entries.queue_ids, strict=True):
-        if (regional := definitions.regional.get(queue_id)) is not None:
-            wrong.setdefault(row, str(regional.published_here()))
-    return without(routed, wrong)
+    return without(routed, for_both_regions(routed, definitions) | wrong)
+
+
+def for_both_regions(routed: Routed, definitions: Definitions) -> dict[int, str]:
+    """The messages for queues of two regions, which one box alone can't number, with that reason."""
+    entries = routed.entries
+    return {
+        row: str(definitions.regional[queue_id].published_here())
+        for row, queue_id in zip(entries.places, entries.queue_ids, strict=True)
+        if queue_id in definitions.regional
+    }
 
 
 def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
