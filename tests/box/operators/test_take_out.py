@@ -219,6 +219,20 @@ def test_without_groups(port):
     assert received(port, "jobs") == [others[1].split()[2]]
 
 
+def test_a_message_without_a_group_stays_while_a_lease_has_it(port):
+    publish(port, "jobs leased", 1)
+    handled: list[str] = []
+
+    def handle(message, tx):
+        with pytest.raises(sq.ActionRefused, match="is in a receiver's hands"):
+            messages.take_out(port, message.message_id, queue="jobs", **BY)
+        handled.append(message.message_id)
+
+    sq.Worker(port, "jobs", handle, workers=1, mode="leased").run(until_idle=True)
+    assert handled == ["jobs leased 1"]
+    assert "jobs leased 1" not in [one.message_id for one in dead_letters.dead_letters(port, "jobs")]
+
+
 def test_what_does_not_wait_is_refused_and_nothing_is_done(port):
     publish(port, "fifo refused", 1, 2)
     for group, message, why in (

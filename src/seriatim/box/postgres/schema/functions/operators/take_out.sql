@@ -10,6 +10,7 @@ BEGIN
     free := ARRAY(
         SELECT entry.entry_id FROM {schema}.entries AS entry
         WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.status IN ('arrived', 'faulted')
+            AND entry.visible_at IS DISTINCT FROM 'infinity' -- which is in a lease
         FOR UPDATE SKIP LOCKED
     );
     WITH gone AS (
