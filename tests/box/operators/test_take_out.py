@@ -194,6 +194,34 @@ def test_the_failed_one_by_its_name(port):
     assert received(port, "fifo", "fifo failed") == []
 
 
+@pytest.mark.parametrize(("queue", "dead"), [("standard", [1]), ("fifo", [None]), ("sets", [1, 2, 3])])
+def test_the_failed_one_of_a_suspended_group_stops_it_no_more(port, queue, dead):
+    key = f"{queue} both"
+    publish(port, key, 1, 2, 3)
+    with port.session() as tx:
+        fail(tx.transaction, tx.receive(queue, limit=3, group=key), 0, len(dead), BUSINESS)
+    groups.suspend(port, queue, key, **BY)
+    done = take_out(port, key, dead[-1] or 1)
+    after = "closed" if queue == "sets" else "suspended"  # a set is all or nothing
+    assert (done.before, done.after, done.set_aside) == ("suspended", after, len(dead))
+    assert [one[:2] for one in aside(port, key)] == [("dead", number) for number in dead]
+    if after == "suspended":
+        assert groups.resume(port, queue, key, **BY).after == "ready"
+        assert received(port, queue, key) == ["2", "3"]
+
+
+def test_another_one_of_a_suspended_group_leaves_it_faulted(port):
+    key = "fifo other"
+    publish(port, key, 1, 2, 3)
+    with port.session() as tx:
+        fail(tx.transaction, tx.receive("fifo", group=key), 0, 1, BUSINESS)
+    groups.suspend(port, "fifo", key, **BY)
+    take_out(port, key, 2)
+    assert groups.resume(port, "fifo", key, **BY).after == "faulted"
+    assert groups.retry(port, "fifo", key, **BY).after == "ready"
+    assert received(port, "fifo", key) == ["1", "3"]
+
+
 def test_of_a_round_and_of_a_set(port):
     publish(port, "best round", 3, 1, 2)
     take_out(port, "best round", 1)

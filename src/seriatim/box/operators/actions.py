@@ -343,9 +343,8 @@ def _prepared(
         return _Prepared(details={"brought_back": _brought_back(transaction, turns, queue, locked, view)})
     if asked.message is not None:
         taken = take_out_of_group(transaction, turns, queue, locked, asked.message)
-        if taken.acted is not None:
-            acted = replace(taken.acted, before=taken.before)
-            return _Prepared(taken.entry_ids, details={"message_id": asked.message}, acted=acted)
+        acted = replace(taken.acted, before=taken.before)
+        return _Prepared(taken.entry_ids, details={"message_id": asked.message}, acted=acted)
     return (
         _mended(transaction, queue, asked, view) if asked.action in (Action.RETRY, Action.SKIP_MESSAGE) else _Prepared()
     )

@@ -6,6 +6,7 @@ without groups nothing depends on a message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,16 +44,11 @@ class WaitingMessage:
 
 @dataclass(frozen=True, slots=True)
 class TakenOut:
-    """The effect of taking a message of a group out; `stops`: its handler had failed, so that its group goes on."""
+    """The effect of taking a message of a group out. `entry_ids`: those that the kernel doesn't set aside."""
 
-    acted: ActionResult | None
-    entry_ids: tuple[int, ...] = ()
-    before: GroupState = GroupState.READY
-
-    @property
-    def stops(self) -> bool:
-        """Whether it is the failed message of its group, for which nothing was done here."""
-        return self.acted is None
+    acted: ActionResult
+    before: GroupState
+    entry_ids: Sequence[int] = ()
 
 
 def waiting_message(
@@ -108,14 +104,17 @@ def take_out_of_group(
             all_held=True,
             entry_id=found.entry_id,
         )
-        return TakenOut(acted, before=judged.before)
-    stopping = failed(transaction, queue, group) if judged.before is GroupState.FAULTED else None
-    if stopping is not None and found.entry_id in stopping.entry_ids:
-        return TakenOut(None)
-    transaction.do("set_dead", of_queue=queue.queue_id, of_group=group, of_entries=[found.entry_id], why=_WHY)
+        return TakenOut(acted, judged.before)
+    stopping = failed(transaction, queue, group) if judged.faulted else None
+    together = [] if stopping is None else stopping.entry_ids
+    stops = found.entry_id in together
+    entry_ids = together if stops else [found.entry_id]  # a set fails, and goes, as a whole
+    transaction.do("set_dead", of_queue=queue.queue_id, of_group=group, of_entries=entry_ids, why=_WHY)
     numbers = np.array([] if found.sequence is None else [found.sequence], np.int64)
-    acted = turns.act(queue, locked, lambda state: actions.take_out(policy, state, locked.now_us, group, numbers))
-    return TakenOut(acted, (found.entry_id,), judged.before)
+    acted = turns.act(
+        queue, locked, lambda state: actions.take_out(policy, state, locked.now_us, group, numbers, failed=stops)
+    )
+    return TakenOut(acted, judged.before, entry_ids)
 
 
 def take_out_unordered(

@@ -204,9 +204,9 @@ class Turn:
                 np.count_nonzero(first.decided.disposition != Disposition.RELEASED)
             )
         after = actions.state_of(self._policy, then.state)
-        more = bool(then.state.groups.has(Flag.LEAVING)[0])
+        more, faulted = (bool(then.state.groups.has(flag)[0]) for flag in (Flag.LEAVING, Flag.FAULTED))
         passed = int(first.state.groups.next[0])
-        return ActionResult(judged, before, after, released, aside, passed, more, first.events, then.events)
+        return ActionResult(judged, before, after, released, aside, passed, more, faulted, first.events, then.events)
 
     def act_each(
         self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]

@@ -77,7 +77,9 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an action does to a group. `next`: its number before. `more`: a long run goes on. `due`, `caused`: events before, and by it."""
+    """What an action does to a group. `next`: its number before. `more`: a long run goes on. `due`, `caused`: events before, and by it.
+    `faulted`: a message of it has failed, whatever else stops it.
+    """
 
     judged: TurnResult
     before: GroupState
@@ -86,6 +88,7 @@ class ActionResult:
     set_aside: int = 0
     next: int = 0
     more: bool = False
+    faulted: bool = False
     due: Events = field(default_factory=no_events)
     caused: Events = field(default_factory=no_events)
 

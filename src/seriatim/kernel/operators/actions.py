@@ -207,9 +207,13 @@ def _runs(policy: Policy, those: Ints) -> Ranges:
     return Ranges(empty_ints(len(first)), first, those[ends])
 
 
-def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) -> Outcome:
-    """Record the numbers of released messages that the engine takes out as skipped: they are late when they come again."""
+def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints, *, failed: bool = False) -> Outcome:
+    """Record the numbers of released messages that the engine takes out as skipped: they are late when they come again. `failed`: it takes
+    out the message that failed, which stops the group no more.
+    """
     _require(Action.SKIP_MESSAGE, policy, state, group, named=True)
+    if failed:
+        return _free(policy, state, now, Flag.FAULTED)
     groups = state.groups
     if isinstance(policy, Standard):
         at = empty_ints(len(numbers))
