@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http.client import HTTPException, InvalidURL
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import ProxyHandler, build_opener
@@ -69,8 +70,10 @@ def process_health(address: str) -> list[Finding]:
     except (URLError, TimeoutError, OSError) as error:
         why = getattr(error, "reason", None) or error
         return [Finding("process", State.WRONG, f"{where} doesn't answer: {why}", "is it running, with --metrics?")]
-    except ValueError:
+    except (ValueError, InvalidURL):
         raise UsageError(f"{shown(address)} is no address", remedy="HOST:PORT, such as 127.0.0.1:9464") from None
+    except HTTPException:  # the answer isn't HTTP, or ends too early
+        return _told(where, b"")
 
 
 def _told(where: str, content: bytes) -> list[Finding]:
