@@ -11,8 +11,11 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.box.turns import turn_reading
+from seriatim.cli.commands import dead_letters
 from seriatim.cli.main import main
+from seriatim.cli.options.many import Many
 from seriatim.operations import bulk
+from seriatim.operations import dead_letters as letters
 from seriatim.operations import groups as operations
 from seriatim.operations.groups import Action
 from tests.box.console import BUSINESS, ORDER, TRANSIENT, define, failing, publish, received, rows
@@ -318,6 +321,38 @@ def test_dead_letters(shop, call):
     assert done == {"dry_run": False, "deleted": 1}
     assert "name either dead letters or --all" in call("dead-letters", "delete", *WHY, code=2).stderr
     assert "filters need --all" in call("dead-letters", "delete", 1, "--key", "x", *WHY, code=2).stderr
+
+
+def dead(shop, call):
+    """Two dead letters."""
+    call("group", "abort", "it's c1", *WHY)
+    return told(call("dead-letters", "list", "--json"))
+
+
+@pytest.mark.parametrize("what", ["requeue", "delete"])
+def test_that_there_may_be_more_dead_letters_is_said(shop, call, monkeypatch, what):
+    assert len(dead(shop, call)) == 2
+    monkeypatch.setattr(Many, "most", 1)
+    dry = call("dead-letters", what, "--all", "--dry-run")
+    assert dry.stdout.endswith(f"would {what} 1 dead letter\n")
+    done = call("dead-letters", what, "--all", "--yes", *WHY)
+    assert dry.stderr == done.stderr == "there may be more than these 1: another run takes them\n"
+    assert len(told(call("dead-letters", "list", "--json"))) == 1
+
+
+def test_a_dead_letter_that_another_operator_puts_back_meanwhile_is_not_deleted(shop, call, monkeypatch):
+    first, _ = dead(shop, call)
+    asked = []
+
+    def confirmed(question, *, yes):
+        asked.append(question)
+        letters.requeue(shop, first["entry_id"], actor="bob", reason="mended")
+
+    monkeypatch.setattr(dead_letters, "confirmed", confirmed)
+    assert call("dead-letters", "delete", "--all", *WHY).stdout == "deleted 1 dead letter\n"
+    assert asked == ["delete 2 dead letters for good?"]
+    assert told(call("dead-letters", "list", "--json")) == []
+    assert received(shop, "it's c1") == [2]
 
 
 def test_trace(shop, call):

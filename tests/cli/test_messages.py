@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.cli.commands import messages
 from seriatim.cli.main import main
+from seriatim.cli.options.many import Many
 from seriatim.operations import groups, invariants
 from seriatim.operations import messages as message_operations
 from tests.box.console import BY, define, failing, publish, received, rows
@@ -85,13 +85,40 @@ def test_nothing_to_delete(box, call, made):
 
 
 def test_that_there_may_be_more_is_said(box, call, made, monkeypatch):
-    monkeypatch.setattr(messages, "_ALL", 2)
+    monkeypatch.setattr(Many, "most", 2)
+    dry = call("delete", "--all", "--dry-run")
+    assert dry.stdout.endswith("would delete 2 messages\n")
     done = call("delete", "--all", "--yes", *WHY)
-    assert (done.stdout, done.stderr) == (
-        "deleted 2 messages\n",
-        "there may be more than these 2: run the command again\n",
-    )
+    assert done.stdout == "deleted 2 messages\n"
+    assert dry.stderr == done.stderr == "there may be more than these 2: another run takes them\n"
     assert len(left(box)) == 1
+    assert call("delete", "--all", "--yes", *WHY).stderr == ""
+
+
+def test_that_there_may_be_more_to_retry_is_said(box, call, monkeypatch):
+    monkeypatch.setattr(Many, "most", 2)
+    define(box)
+    for group in ("a", "b", "c"):
+        publish(box, 1, group=group)
+        failing(box, group=group)
+    dry = call("retry", "--all", "--dry-run")
+    assert dry.stdout.endswith("retry would be done to 2 messages\n")
+    done = call("retry", "--all", "--yes", *WHY)
+    assert done.stdout == "retried 2 messages\n"
+    assert dry.stderr == done.stderr == "there may be more than these 2: another run takes them\n"
+    assert call("retry", "--all", "--yes", *WHY).stderr == ""
+
+
+def test_a_list_of_what_is_unrouted_that_stops_at_its_limit_says_so(box):
+    box.publish([sq.Message(type=f"other{number}") for number in (1, 2, 3)])
+
+    def listed(limit):
+        words = ["unrouted", "--limit", str(limit), "--dsn", box.dsn, "--schema", box.schema]
+        return CliRunner().invoke(main, words)
+
+    assert (len(listed(2).stdout.splitlines()), listed(4).stdout.splitlines()[-1]) == (2, "3 unrouted")
+    assert listed(2).stderr == "stopped at 2, there may be more: --limit N lists more\n"
+    assert listed(4).stderr == ""
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def _set_queue(box: MessageBox, form: _Form, by: dict[str, Any]) -> Done:
     return Done(f"queue {name}: {found}", ("queues", name), {}, QUEUE_SETTINGS.object_of(found))
 
 
-def _delete(box: MessageBox, number: int, **by: str) -> None:
+def _delete(box: MessageBox, number: int, **by: Any) -> None:
     dead_letters.delete(box, [number], **by)
 
 
@@ -381,7 +381,7 @@ def _requeue_or_delete(requeue: Callable[..., Any], delete: Callable[..., Any]) 
     return run
 
 
-def _delete_letters(box: MessageBox, found: list[Any], **by: str) -> None:
+def _delete_letters(box: MessageBox, found: list[Any], **by: Any) -> None:
     dead_letters.delete(box, [one.entry_id for one in found], **by)
 
 

@@ -95,19 +95,20 @@ def requeue_each(
     yield from put_back(box, sorted(found, key=_in_order), "dead letter", partial(letters.requeue, by=by))
 
 
-def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:
+def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str, strict: bool = True) -> int:
     """Delete dead letters permanently, and return their number.
 
-    The next clean-up deletes their messages, unless another queue has them.
+    The next clean-up deletes their messages, unless another queue has them. `strict=False`: numbers that don't belong to a
+    dead letter, such as those of letters that were put back meanwhile, are left out.
 
     Raises:
-        UsageError: a number doesn't belong to a dead letter, or the actor or the reason is missing.
+        UsageError: a number doesn't belong to a dead letter (if `strict`), or the actor or the reason is missing.
     """
     by, done = Operator(actor, reason), 0
     letters.check_numbers(entry_ids)
     for begin in range(0, len(entry_ids), _BATCH):
         with box.access.transaction() as transaction:
-            done += letters.delete(transaction, entry_ids[begin : begin + _BATCH], by)
+            done += letters.delete(transaction, entry_ids[begin : begin + _BATCH], by, strict=strict)
     return done
 
 

@@ -145,10 +145,10 @@ def requeue(transaction: Transaction, letters: Sequence[DeadLetter], by: Operato
     ]
 
 
-def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> int:
+def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator, *, strict: bool = True) -> int:
     """Delete dead letters, in the transaction, and return their number. The next clean-up deletes their messages."""
     deleted = delete_entries(transaction, entry_ids, _DEAD, by)
-    if missing := set(entry_ids) - deleted:
+    if strict and (missing := set(entry_ids) - deleted):
         raise no_dead_letter(min(missing))
     return len(deleted)
 

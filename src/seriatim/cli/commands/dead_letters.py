@@ -22,8 +22,6 @@ from seriatim.operations.tables.dead_letters import DEAD_LETTERS, REQUEUED
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.pipeline.text.counted import counted
 
-_ALL = 100_000
-
 _DONE: Table[dict[str, object]] = Table(
     "The result for dead letters",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
@@ -70,16 +68,19 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
         return
     if found:
         confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=chosen.yes)
-    done = operations.delete(box, [one.entry_id for one in found], **why()) if found else 0
+    # Those that another operator has put back since they were listed are left out.
+    done = operations.delete(box, [one.entry_id for one in found], **why(), strict=False) if found else 0
     print_row(_DONE, {"dry_run": False, "deleted": done}, f"deleted {counted(done, 'dead letter')}", json_=json_)
 
 
 def _picked(box: MessageBox, chosen: Many) -> list[DeadLetter]:
     if chosen.all_:
-        return operations.dead_letters(box, limit=_ALL, **chosen.filters)
+        found = operations.dead_letters(box, limit=chosen.most, **chosen.filters)
+        chosen.note_more(found)
+        return found
     if any(chosen.filters.values()):
         raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
-    picked = operations.dead_letters(box, entry_ids=chosen.names, limit=_ALL, **chosen.filters)
+    picked = operations.dead_letters(box, entry_ids=chosen.names, limit=chosen.most, **chosen.filters)
     if missing := set(chosen.names) - {one.entry_id for one in picked}:
         raise NotFound(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
     return picked
@@ -89,7 +90,7 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
     if json_:
         print_object(_DONE, {"dry_run": True, "dead_letters": found})
         return
-    print_rows(DEAD_LETTERS, found, limit=_ALL)
+    print_rows(DEAD_LETTERS, found)
     if found:
         click.echo(f"would {what} {counted(len(found), 'dead letter')}")
 

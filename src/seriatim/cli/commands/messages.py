@@ -51,8 +51,6 @@ _TOLD_EVERY = 10_000
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
 _REQUEUED = ("late", "duplicate", "rejected")
 _USUAL = ("late", "rejected")
-#: One call deletes or puts back at most this many.
-_ALL = 100_000
 #: People are shown at most this many bytes of a body.
 _SHOWN = 2_000
 
@@ -149,7 +147,6 @@ def delete(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     told += [f"moved {counted(len(taken), 'waiting message')} to the dead letters"] if waiting else []
     result: dict[str, object] = {"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})}
     print_row(_DONE, result, *told, json_=json_)
-    _perhaps_more(found)
 
 
 @messages.command("requeue")
@@ -183,7 +180,6 @@ def requeue(box: MessageBox, chosen: Many, *, why: Why, json_: bool) -> None:
     requeued = operations.requeue_each(box, found, **why()) if found else ()
     done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     print_row(_DONE, {"dry_run": False, "requeued": done}, *map(_put_back, done), json_=json_)
-    _perhaps_more(found)
     no_if_refused(done)
 
 
@@ -220,7 +216,8 @@ def retry(
         new = None if body is None else body.read()
         done = list(message_operations.retry(box, message_ids, queue=str(queue), body=new, **why()))
     else:
-        found = message_operations.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
+        found = message_operations.messages(box, queue=queue, status="faulted", limit=Many.most, **chosen)
+        Many.note_more(found)
         if dry_run:
             _would_retry(found, json_=json_)
             return
@@ -276,23 +273,19 @@ def resubmit(
 
 
 def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any]) -> list[SetAside]:
-    found = operations.set_aside(box, message_ids=message_ids or None, limit=_ALL, **chosen)
+    found = operations.set_aside(box, message_ids=message_ids or None, limit=Many.most, **chosen)
     if missing := set(message_ids) - {one.message_id for one in found}:
         what = f"message {min(missing)!r} is neither unrouted nor set aside in such a status"
         raise UsageError(
             what,
             remedy=f"see {command('messages', 'show', of=min(missing))}; for a dead letter, seriatim dead-letters list",
         )
+    Many.note_more(found)
     return found
 
 
 def _counts(found: list[SetAside]) -> str:
     return ", ".join(f"{count:,} {one}" for one, count in Counter(one.status for one in found).items())
-
-
-def _perhaps_more(found: list[SetAside]) -> None:
-    if len(found) == _ALL:
-        click.echo(f"there may be more than these {_ALL:,}: run the command again", err=True)
 
 
 def _put_back(one: PutBack | Refused) -> str:
@@ -309,7 +302,7 @@ def _would(what: str, found: list[SetAside], *, json_: bool, waiting: Sequence[s
         print_object(_DONE, {"dry_run": True, "messages": found, **({"waiting": list(waiting)} if waiting else {})})
         return
     if found or not waiting:
-        print_rows(SET_ASIDE, found, limit=_ALL)
+        print_rows(SET_ASIDE, found)
     if found:
         click.echo(f"would {what} {counted(len(found), 'message')}")
     if waiting:

@@ -12,7 +12,7 @@ from seriatim.cli.commands.set_aside import WRITTEN, printed_rows
 from seriatim.cli.options.option import flag, option
 from seriatim.cli.options.which import opened, which_box
 from seriatim.cli.options.why import Why, may_say_why
-from seriatim.cli.shown.table import json_option, print_row
+from seriatim.cli.shown.table import json_option, note_limit, print_row
 from seriatim.errors import UsageError
 from seriatim.operations import messages
 from seriatim.operations.tables.messages import MESSAGES
@@ -74,5 +74,5 @@ def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, by:
             if json_
             else in_line(f"{place}{reason}")
         )
-    if not json_:
+    if not json_ and not note_limit(found, limit):
         click.echo(f"{len(found):,} unrouted" if found else "nothing is unrouted")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -16,6 +16,9 @@ from seriatim.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Many:
+    #: One run takes at most this many.
+    most: ClassVar[int] = 100_000
+
     names: tuple[Any, ...]
     all_: bool
     filters: dict[str, Any]
@@ -25,6 +28,12 @@ class Many:
     def is_only_shown(self, found: Sized, *, json_: bool) -> bool:
         """Whether nothing is done with what was found but to list it."""
         return self.dry_run or not (found or json_)
+
+    @classmethod
+    def note_more(cls, found: Sized) -> None:
+        """Say that one run may not take all, before it asks."""
+        if len(found) >= cls.most:
+            click.echo(f"there may be more than these {cls.most:,}: another run takes them", err=True)
 
 
 def many(

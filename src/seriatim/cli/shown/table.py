@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
 
 import click
@@ -45,8 +45,15 @@ def print_rows(table: Table[_Row], rows: Sequence[_Row], *, json_: bool = False,
         click.echo(as_json(table.objects_of(rows)))
         return
     tell(*lines_of(table, rows))
-    if limit is not None and rows and len(rows) >= limit:
-        click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
+    note_limit(rows, limit)
+
+
+def note_limit(rows: Sized, limit: int | None) -> bool:
+    """Whether a list has reached its limit; then it says so."""
+    if limit is None or not rows or len(rows) < limit:
+        return False
+    click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
+    return True
 
 
 def print_object(table: Table[Any], row: object, /, **given: object) -> None:
