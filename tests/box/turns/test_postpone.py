@@ -204,6 +204,8 @@ def test_a_set_is_postponed_as_a_whole(box):
         delivery = tx.receive("shop")
         with pytest.raises(sq.UsageError, match="is done as a whole"):
             delivery.postpone("1h", done=1)
+        with pytest.raises(sq.UsageError, match="is done as a whole"):
+            delivery.done_through(2)
         delivery.postpone("1h")
     (view,) = groups.stopped(box)
     assert (view.state, view.postponed) == ("waiting", 1)

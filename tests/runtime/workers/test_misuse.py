@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
+from seriatim.operations import groups
 from seriatim.operations.faults import faults
 from seriatim.testing import work_off
 from tests.databases import box_with
@@ -74,3 +75,22 @@ def test_a_class_that_the_user_names_counts(box):
         box, "orders", HANDLERS["a commit"][0], fails=True, faults=sq.FaultKinds(transient=[psycopg.ProgrammingError])
     )
     assert [one.kind for one in faults(box, "orders")] == ["transient"]
+
+
+@pytest.mark.parametrize("mode", ["turn", "leased"])
+def test_a_part_of_a_set_is_not_done(box, mode):
+    box.define(
+        sq.MessageType("part", properties={"customer": "string", "nr": "long"}),
+        sq.Queue("sets", sq.UnitOfWork(size=3), group="customer", sequence="nr"),
+        sq.Subscription("sets", where="type = 'part'", to="sets"),
+    )
+    box.publish([sq.Message(type="part", context={"customer": "c1", "nr": nr}) for nr in (1, 2, 3)])
+    with_mode = {} if mode == "turn" else {"mode": mode}
+    assert work_off(box, "sets", lambda delivery, tx: sq.Consumed(2), fails=True, **with_mode) == 3
+    (fault,) = faults(box, "sets")
+    assert (fault.kind, fault.sequence) == ("business", 1)
+    assert "consumed 2 messages of a set of 3" in fault.error
+    groups.retry(box, "sets", "c1", actor="ann", reason="the handler is mended")
+    assert work_off(box, "sets", lambda delivery, tx: sq.Consumed(3), **with_mode) == 3
+    with box.session() as tx:
+        assert tx.receive("sets") is None

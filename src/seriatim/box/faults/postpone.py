@@ -71,20 +71,20 @@ class EarlyEnds:
         return postponement_us(delay)
 
     def postpone(self, delivery: Delivery, done: int, delay_us: int) -> None:
-        self._is_set(delivery, done)
+        self.is_set(delivery, done)
         postpone(self._transaction, delivery, done, delay_us)
 
     def dead_letter(self, delivery: Delivery, done: int, reason: str) -> None:
-        is_set = self._is_set(delivery, done)
+        is_set = self.is_set(delivery, done)
         name = f"{socket.gethostname()}:{os.getpid()}"
         fault = Fault(FaultKind.BUSINESS, "DeadLetter", reason, name, is_dead=True)
         fail(self._transaction, delivery, done, len(delivery) - done if is_set else 1, fault)
 
-    def _is_set(self, delivery: Delivery, done: int) -> bool:
+    def is_set(self, delivery: Delivery, done: int) -> bool:
         queue = self._transaction.access.known.definitions.queue(delivery.queue)
         is_set = delivery.group is not None and isinstance(queue.declared.policy_of(delivery.group), UnitOfWork)
         if is_set and done:
             raise UsageError(
-                f"a set of queue {delivery.queue!r} is done as a whole", remedy="leave out done, or complete all of it"
+                f"a set of queue {delivery.queue!r} is done as a whole", remedy="complete all of it, or none"
             )
         return is_set

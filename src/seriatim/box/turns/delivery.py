@@ -41,6 +41,9 @@ class DeliveryStatus(NamedTuple):
 class EarlyEnds(Protocol):
     """How a receiver ends a delivery other than by completing it or putting it back."""
 
+    def is_set(self, delivery: Delivery, done: int) -> bool:
+        """Whether it is a set, of which no part can be done alone."""
+
     def postponement_us(self, delay: float | str | timedelta) -> int:
         """The delay in microseconds."""
 
@@ -150,7 +153,8 @@ class Delivery(InHand):
         """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
 
         Raises:
-            UsageError: the transaction ended without completing the delivery; or a worker has it and its handler runs.
+            UsageError: the transaction ended without completing the delivery; a worker has it and its handler runs; or it is a
+                `UnitOfWork`, and `count` a part of it.
             Unavailable: the transaction has to be repeated.
         """
         self._check()
@@ -159,6 +163,8 @@ class Delivery(InHand):
         if count == len(self):
             self.done()
             return
+        if self.early_ends is not None:
+            self.early_ends.is_set(self, count)
         with translated(self._place):
             self._see()
             self._refuse_ended()

@@ -32,7 +32,7 @@ class Consumed:
 
     Args:
         count: the number of messages of a batch that are done, from the first on; the other messages are handed out
-            again. None: all are done.
+            again. None: all are done. A `UnitOfWork` is done as a whole.
         postpone: the delay after which the other messages are handed out again: seconds, ``"15s"``, or a `timedelta`; None: at
             once.
 
@@ -197,7 +197,7 @@ class Answered(NamedTuple):
     delay_us: int | None = None
 
 
-def answered(answer: object, count: int) -> Answered:
+def answered(answer: object, count: int, *, whole: bool = False) -> Answered:
     match answer:
         case None:
             return Answered([], count)
@@ -206,6 +206,11 @@ def answered(answer: object, count: int) -> Answered:
         case Consumed():
             if answer.count is not None and answer.count > count:
                 raise Misuse(f"the handler consumed {answer.count} messages, but got only {count}")
+            if whole and answer.count not in (None, count):
+                raise Misuse(
+                    f"the handler consumed {answer.count} messages of a set of {count}, which is done as a whole",
+                    remedy="return None, or raise Postpone or Transient",
+                )
             delay_us = None if answer.postpone is None else postponement_us(answer.postpone)
             return Answered([], count if answer.count is None else answer.count, delay_us)
         case list() | tuple() if all(isinstance(item, Message) for item in answer):

@@ -163,7 +163,7 @@ class _Turn:
                 self._handler = turns.handlers.handler(message, session)
                 with lease.delivery.lent(), HandlerTime(turns.queue):
                     answer = called(self._handler, given, session)
-                published, consumed, delay_us = answered(answer, size)
+                published, consumed, delay_us = answered(answer, size, whole=turns.whole)
                 if published:
                     session.publish(published)
             session.handled()

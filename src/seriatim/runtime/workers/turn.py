@@ -404,7 +404,7 @@ class _Turn:
                 self._handler = self._turns.handlers.handler(message, self._session)
                 answer = called(self._handler, argument, self._session)
             self._check_in_hand()
-            published, consumed, delay_us = answered(answer, size)
+            published, consumed, delay_us = answered(answer, size, whole=self._turns.whole)
             self._delay_us = delay_us if consumed < size else None
             if published and self._publishes_as_handler:
                 self._session.publish(published)
