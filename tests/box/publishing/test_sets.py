@@ -7,7 +7,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import seriatim as sq
-from seriatim.operations import events, groups, invariants, set_aside, subscriptions
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.kernel.groups.verbs import Action
+from seriatim.kernel.operators.fault import FaultKind
+from seriatim.operations import (
+    bulk,
+    bulk_operations,
+    dead_letters,
+    events,
+    groups,
+    invariants,
+    set_aside,
+    subscriptions,
+)
 
 
 def drain(box):
@@ -131,3 +143,54 @@ def test_a_partial_set_says_what_it_lacks(box):
     assert drain(box) == []
     assert [one.status for one in set_aside.set_aside(box, "sets")] == ["late"]
     assert invariants.broken(box) == []
+
+
+def three_sets(box, *, delayed=(), **more):
+    """Sets a, b and c of one key, complete before the first is handed out."""
+    box.define(
+        sq.MessageType("part", {"key": "string", "nr": "long", "text": "string"}),
+        sq.Queue("sets", sq.UnitOfWork(size=2, once=False), group="key", sequence="nr", compare="text", **more),
+    )
+    for text in "abc":
+        for nr in (1, 2):
+            box.publish([part(nr, text)], delay="1h" if (text, nr) in delayed else None)
+
+
+def left_of(box):
+    query = f"""SELECT stored.context ->> 'text' FROM {box.schema}.entries AS entry
+        JOIN {box.schema}.spool AS stored USING (arrival_id, position) WHERE entry.status <> 'arrived' ORDER BY entry.ordinal"""
+    with box.session() as tx:
+        return "".join(text for (text,) in tx.connection.execute(query).fetchall())
+
+
+def fail_first(box):
+    with box.session() as tx:
+        fail(tx.transaction, tx.receive("sets"), 0, 2, Fault(FaultKind.BUSINESS, "ValueError", "no", "w1"))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_skip_of_a_failed_set_takes_none_of_those_behind_it(box, together):
+    three_sets(box)
+    fail_first(box)
+    by = {"actor": "ann", "reason": "no such key"}
+    if together:
+        skip = Action.SKIP_MESSAGE
+        views = bulk.chosen(box, skip, groups.GroupFilter("sets"))
+        found = bulk_operations.gather(box, skip, views, chosen_by={"queue": "sets"}, at_once=False, **by)
+        *_, last = bulk_operations.follow(box, bulk_operations.begin(box, found.bulk_id).bulk_id)
+        assert last.done == 1
+    else:
+        groups.skip_message(box, "sets", "7", **by)
+    assert left_of(box) == "bbcc"
+    assert len(dead_letters.dead_letters(box, "sets")) == 2
+    assert drain(box) == [("7", [1, 2]), ("7", [1, 2])]
+    assert invariants.broken(box) == []
+
+
+def test_parts_stored_without_the_end_of_their_set_are_skipped_together(box):
+    three_sets(box)
+    fail_first(box)
+    with box.session() as tx:
+        tx.connection.execute(f"UPDATE {box.schema}.entries SET meaning[3] = 0")
+    groups.skip_message(box, "sets", "7", actor="ann", reason="no such key")
+    assert left_of(box) == ""

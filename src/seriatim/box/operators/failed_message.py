@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
@@ -50,7 +51,7 @@ class EditedEntry:
 
 def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
     """The message that stops a faulted group, or that the group retries next; None if the group has released nothing."""
-    rows = transaction.rows("failed", queue_id=queue.queue_id, group_key=group, at_most=queue.at_most(1))
+    rows = transaction.rows("failed", group_key=group, **_bounds(queue))
     if not rows:
         return None
     first = rows[0]
@@ -62,11 +63,14 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
     return FailedMessage(message, [row.entry_id for row in rows], first.waits, first.postponed if first.waits else None)
 
 
+def _bounds(queue: BoxQueue) -> dict[str, Any]:
+    return {"queue_id": queue.queue_id, "at_most": queue.at_most(1), "begins_again": queue.begins_again}
+
+
 def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) -> dict[str, Stopping]:
     """The messages that stop each of some groups, as `failed` finds them, in one statement; without groups that have none."""
-    parameters = {"queue_id": queue.queue_id, "group_keys": list(groups), "at_most": queue.at_most(1)}
     found: dict[str, Stopping] = {}
-    for row in transaction.rows("failed_of_groups", **parameters):
+    for row in transaction.rows("failed_of_groups", group_keys=list(groups), **_bounds(queue)):
         found.setdefault(row.group, Stopping([], row.waits, row.message_id)).entry_ids.append(row.entry_id)
     return found
 

@@ -9,6 +9,12 @@ CROSS JOIN LATERAL (
     SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = entry.arrival_id AND one.position = entry.position LIMIT 1
 ) AS stored
 WHERE entry.queue_id = %(queue_id)s AND entry.group_key = %(group_key)s AND entry.status = 'queued'
+    -- Of sets that follow one another the first: a released part has the ordinal of the last part of its set.
+    AND (NOT %(begins_again)s OR entry.ordinal <= coalesce((
+        SELECT nullif(part.meaning[3], 0) FROM {schema}.entries AS part
+        WHERE part.queue_id = %(queue_id)s AND part.group_key = %(group_key)s AND part.status = 'queued'
+        ORDER BY part.ordinal LIMIT 1
+    ), entry.ordinal))
 ORDER BY
     (entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()) IS TRUE DESC,
     (entry.entry_id = (
