@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import seriatim as sq
-from seriatim.box.faults.faults import Fault, fail
+from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.groups.verbs import Action
 from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import (
@@ -194,3 +194,15 @@ def test_parts_stored_without_the_end_of_their_set_are_skipped_together(box):
         tx.connection.execute(f"UPDATE {box.schema}.entries SET meaning[3] = 0")
     groups.skip_message(box, "sets", "7", actor="ann", reason="no such key")
     assert left_of(box) == ""
+
+
+def test_a_lost_turn_gives_up_its_set_alone(box):
+    three_sets(box, errors="continue", retry=sq.Retry(1))
+    with box.session() as tx:
+        first = tx.receive("sets").entry_ids[0]
+    with box.session() as tx:
+        killed = Fault(FaultKind.POISON, "Killed", "signal 9", "w1")
+        assert note_lost(tx.transaction, LostTurn("sets", "7", first), killed, 5.0).then == "dead"
+    assert left_of(box) == "bbcc"
+    assert drain(box) == [("7", [1, 2]), ("7", [1, 2])]
+    assert invariants.broken(box) == []

@@ -71,6 +71,11 @@ def position_in(stored: Sequence[int]) -> bytes:
     return whole[: min(stored[1], MOST_BYTES)]
 
 
+def end_of_set(text: str | None) -> int | None:
+    """The ordinal of the last part of a released part's set, where it is stored."""
+    return None if text is None else int(text[1:-1].split(",", 4)[2]) or None
+
+
 @dataclass(frozen=True, slots=True)
 class Meanings(Columns):
     bits: Ints

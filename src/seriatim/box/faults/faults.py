@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.definitions.meaning import end_of_set
 from seriatim.box.faults.lease import drop
 from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.turns.deliveries import DeliveryEnds
@@ -206,7 +207,10 @@ class _Noting:
             "turn_entries", of_queue=self.queue.queue_id, of_groups=self._locked.keys, at_most=self.queue.at_most(1),
             most_arrived=0, most_held=0,
         )  # fmt: skip
-        queued = [entry_id for entry_id, code in zip(row.entry_ids or (), row.codes or (), strict=True) if code == 2]
+        read = zip(row.entry_ids or (), row.codes or (), row.ordinals or (), row.meanings or (), strict=True)
+        line = [(entry_id, ordinal, meaning) for entry_id, code, ordinal, meaning in read if code == 2]
+        end = end_of_set(line[0][2]) if line and self.queue.begins_again else None
+        queued = [entry_id for entry_id, ordinal, _ in line if end is None or ordinal <= end]
         if queued[:1] == [entry_id]:
             return queued
         return [entry_id] if anyway else []
