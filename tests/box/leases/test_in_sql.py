@@ -16,6 +16,7 @@ from seriatim.operations import workers as operations
 from seriatim.operations.grants import grant
 from tests.box import roles
 from tests.box.leases.test_door import defined, order
+from tests.box.publishing.test_sets import left_of, three_sets
 
 
 @pytest.fixture
@@ -300,3 +301,22 @@ def test_a_judge_that_may_not_route_is_replaced_with_the_next_block(box, sql):
             while (row := received(sql)[0]).reason:
                 list(sql.notifies(timeout=1, stop_after=1))
             assert row.message_id == "a-1"
+
+
+def test_sets_of_one_key_come_one_after_another_and_whole(box, sql):
+    three_sets(box, delayed=[("b", 2)])
+    box.tick()
+    assert left_of(box) == "aabbcc"  # all are released
+    rows = received(sql, "sets")
+    assert [row.context["text"] for row in rows] == ["a", "a"]
+    sql.execute("SELECT complete(%s, 2)", [rows[0].delivery])
+    assert [row.delivery for row in received(sql, "sets")] == [None]  # the second part of b may not be seen yet
+    sql.execute("UPDATE entries SET visible_at = now() WHERE visible_at > now()")
+    sql.execute("UPDATE known_groups SET due_at = 0 WHERE due_at IS NOT NULL")
+    box.tick()
+    for text in "bc":
+        rows = received(sql, "sets")
+        assert [row.context["text"] for row in rows] == [text, text]
+        sql.execute("SELECT complete(%s, 2)", [rows[0].delivery])
+    assert [row.delivery for row in received(sql, "sets")] == [None]
+    assert invariants.broken(box) == []

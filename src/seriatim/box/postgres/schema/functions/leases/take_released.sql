@@ -50,10 +50,16 @@ BEGIN
                             SELECT gate.next FROM {schema}.known_groups AS gate
                             WHERE gate.queue_id = entry.gate_id AND gate.group_key = entry.group_key
                         ), 1)
-                    ) OVER (ORDER BY entry.ordinal) AS is_behind
+                    ) OVER (ORDER BY CASE WHEN NOT is_set THEN entry.ordinal END) AS is_behind  -- a set leaves whole
                     FROM (
                         SELECT first.* FROM {schema}.entries AS first
                         WHERE first.queue_id = of_queue AND first.group_key = candidate AND first.status = 'queued'
+                            -- Of sets that follow one another the first, as in failed.sql.
+                            AND (NOT is_set OR first.ordinal <= coalesce((
+                                SELECT nullif(part.meaning[3], 0) FROM {schema}.entries AS part
+                                WHERE part.queue_id = of_queue AND part.group_key = candidate AND part.status = 'queued'
+                                ORDER BY part.ordinal LIMIT 1
+                            ), first.ordinal))
                         ORDER BY first.ordinal LIMIT its_most
                     ) AS entry
                     ORDER BY entry.ordinal
