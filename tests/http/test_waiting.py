@@ -18,6 +18,7 @@ import seriatim as sq
 from seriatim.listening.limits import ListenLimits
 from tests.http.conftest import connections, serving, waiting
 from tests.http.test_deliveries import ORDERS, order
+from tests.http.test_requests import ask, serve
 from tests.soak import seed, sized
 
 CALLERS = 500
@@ -68,6 +69,24 @@ def test_hundreds_wait_on_three_connections_and_those_that_leave_get_nothing(fac
     leased = face.box.access.transaction
     with leased() as transaction:
         assert transaction.connection.execute(f"SELECT count(*) FROM {face.box.schema}.leases").fetchone()[0] == 20
+
+
+def test_callers_that_wait_without_a_body_take_no_room_in_memory(face):
+    """Twenty would fill it if each kept room for the largest body."""
+    pending = ask(face, headers={}).headers["location"]
+
+    async def main():
+        headers = {"Authorization": f"Bearer {face.token}", "Prefer": "wait=60"}
+        async with httpx.AsyncClient(base_url=face.server.address, headers=headers, timeout=120) as client:
+            calls = [asyncio.create_task(client.get(pending)) for _ in range(20)]
+            await until(lambda: len(face.server._box._replies._callers) == len(calls))
+            published = await asyncio.to_thread(face.post, "/v1/messages", json={"type": "few"})
+            await asyncio.to_thread(serve, face)
+            return published, [await call for call in calls]
+
+    published, replies = asyncio.run(main())
+    assert published.status_code == 201, published.text
+    assert [reply.status_code for reply in replies] == [200] * 20
 
 
 def sent(face, body):

@@ -70,12 +70,17 @@ class Asked:
             length = None if text is None else int(text) if text.isdigit() and len(text) < 12 else LARGEST_BODY + 1
             if (length or 0) > LARGEST_BODY:
                 raise Problem(413, f"a request has at most {LARGEST_BODY:,} bytes")
-            if length != 0:
-                await self.take_room(LARGEST_BODY if length is None else length)
+            if room := LARGEST_BODY if length is None else length:
+                await self.room.take(room)
             try:
                 self._body = await body_of(self._receive, length=length, most=LARGEST_BODY)
             except RequestRefused as refused:
                 raise Problem(refused.status, refused.why, headers={"Connection": "close"}) from None
+            finally:
+                # A request that tells no length has no body, as a rule, and may wait long for its answer.
+                kept = len(self._body or b"")
+                self._around.callback(self.room.give_back, kept)
+                self.room.give_back(room - kept)
         return self._body
 
     async def while_there(self, work: Coroutine[Any, Any, T]) -> T:
