@@ -215,6 +215,17 @@ def test_a_partition_that_moves_while_a_transaction_is_open(cluster, topic, shop
     assert [message.context["n"] for message in taken(shop, "keyed")] == [str(n) for n in range(10)]
 
 
+def test_what_a_failover_has_lost_is_read_again_from_the_position_that_is_left(cluster, topic, shop):
+    cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="1h")):
+        until(lambda: came(shop) == 5)
+        with shop.session() as tx:  # a standby that doesn't have the last commit, but has the claim
+            tx.connection.execute(f"UPDATE {shop.schema}.ports SET position = '2' WHERE taken > 0")
+        cluster.send(topic, [order("c1", n, "keyed") for n in range(5, 10)])
+        until(lambda: "10" in {one.position for one in ports(shop)})
+    assert sum(one.left_out for one in ports(shop)) == 3
+
+
 def holders(box):
     return {one.holder for one in ports(box)}
 

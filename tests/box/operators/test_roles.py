@@ -574,16 +574,19 @@ def test_only_the_role_that_holds_a_port_keeps_it_and_gives_it_back(team):
     for name in ("first", "second"):
         grant(box, f"{box.schema}_{name}", publish=["shop"])
     claim = f"SELECT token FROM {box.schema}.claim_port('lab', '', 'mllp', 'a process', '1 hour')"
-    keep = f"SELECT {box.schema}.keep_port('lab', '', 1, '1 hour', '7', 0, 0, 0, 0, NULL)"
+    keep = f"SELECT {box.schema}.keep_port('lab', '', %s, '1 hour', %s, '7', 0, 0, 0, 0, NULL)"
     leave = f"SELECT {box.schema}.leave_port('lab', '', 1)"
     with psycopg.connect(dsns[0], autocommit=True) as holder, psycopg.connect(dsns[1], autocommit=True) as other:
         assert holder.execute(claim).fetchone() == (1,)
-        assert other.execute(keep).fetchone() == (False,)
+        assert other.execute(keep, [1, None]).fetchone() == (False,)
         other.execute(leave)
         assert other.execute(claim).fetchone() is None
-        assert holder.execute(keep).fetchone() == (True,)
-        holder.execute(leave)
-        assert other.execute(claim).fetchone() == (2,)
+        assert holder.execute(claim).fetchone() == (2,)  # its own one
+        for former, is_kept in ((None, True), ("6", True), ("7", True)):  # the second: the same commit once more
+            assert holder.execute(keep, [2, former]).fetchone() == (is_kept,)
+        assert holder.execute(keep.replace("'7'", "'8'"), [2, "6"]).fetchone() == (False,)
+        holder.execute(leave.replace("1)", "2)"))
+        assert other.execute(claim).fetchone() == (3,)
 
 
 def test_a_role_whose_last_queue_was_dropped_can_be_shut_out(team):

@@ -1,7 +1,7 @@
 """`ReceivePort`: take messages from a source, publish them into the box, commit, and only then acknowledge them.
 
-A partition of the source is read by the process that holds its row in the box. Each commit changes that row by the holder's token, so a
-process that has lost it, perhaps without knowing, commits nothing more.
+A partition of the source is read by the process that holds its row in the box. Each commit changes that row by the holder's token and the
+position that it knows, so a process that has lost either, perhaps without knowing, commits nothing more.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ _LATE_S = 15.0
 
 
 class _Lost(Exception):
-    """Another process holds a partition; the transaction is rolled back."""
+    """The box has a partition for another process, or at another position; the transaction is rolled back."""
 
 
 @dataclass(slots=True)
 class _Held:
     token: int
     kept_at: float
+    #: Where the box is, as far as this process knows.
+    position: Any
 
 
 @dataclass(slots=True)
@@ -213,7 +215,7 @@ class ReceivePort:
                     position = transaction.value(
                         "start_port", of_port=self.name, of_partition=partition, of_kind=self._source.kind, starts=json.dumps(starts)
                     )  # fmt: skip
-            self._held[partition] = _Held(claimed.token, time.monotonic())
+            self._held[partition] = _Held(claimed.token, time.monotonic(), position)
             self._source.begin(partition, position)
             LOG.info("port_began", port=self.name, partition=partition, _source=partition or self._source.kind)
 
@@ -314,6 +316,7 @@ class ReceivePort:
                 left[one.message.message_id] -= 1
                 outcomes.append(Outcome(one, left[one.message.message_id] >= 0))
             outcomes.reverse()
+            positions = {}
             counts: dict[str, list[int]] = {one.partition: [0, 0, 0, 0] for one in portion}
             for outcome, message in zip(outcomes, messages, strict=True):
                 count = counts[outcome.taken.partition]
@@ -323,8 +326,10 @@ class ReceivePort:
             for partition, count in counts.items():
                 position = self._source.position([one for one in portion if one.partition == partition])
                 self._fence(transaction, partition, position, count)
+                positions[partition] = self._held[partition].position if position is None else position
         for partition, count in counts.items():
             self._held[partition].kept_at = time.monotonic()
+            self._held[partition].position = positions[partition]
             for outcome_name, number in zip(("taken", "left_out", "id_reused", "refused"), count, strict=True):
                 MEASURES.count(Measure.PORT_MESSAGES, self.name, outcome_name, number)
         return outcomes
@@ -339,12 +344,14 @@ class ReceivePort:
         return with_context(message, context)
 
     def _fence(self, transaction: Any, partition: str, position: Any, count: Sequence[int] = (0, 0, 0, 0)) -> None:
-        held = transaction.value(
-            "keep_port", of_port=self.name, of_partition=partition, of_token=self._held[partition].token,
-            period=f"{self._lease_s} s", new_position=None if position is None else json.dumps(position), more_taken=count[0],
-            more_left_out=count[1], more_reused=count[2], more_refused=count[3], present_problem=self._problem,
+        held = self._held[partition]
+        former, new = (None if one is None else json.dumps(one) for one in (held.position, position))
+        is_kept = transaction.value(
+            "keep_port", of_port=self.name, of_partition=partition, of_token=held.token, period=f"{self._lease_s} s",
+            former_position=former, new_position=new, more_taken=count[0], more_left_out=count[1], more_reused=count[2],
+            more_refused=count[3], present_problem=self._problem,
         )  # fmt: skip
-        if not held:
+        if not is_kept:
             raise _Lost(partition)
 
     def _keep(self) -> None:

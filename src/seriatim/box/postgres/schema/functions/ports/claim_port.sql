@@ -1,5 +1,5 @@
--- Claim a partition of a port, unless another process holds it; a claim ends when it wasn't kept for `period`. Return its
--- token and position, or no row. Each claim has a higher token, so that an earlier holder can't commit any more. Only the
+-- Claim a partition of a port, unless another process or role holds it; a claim ends when it wasn't kept for `period`. Return
+-- its token and position, or no row. Each claim has a higher token, so that an earlier holder can't commit any more. Only the
 -- role that claims keeps the claim, and gives it back.
 -- is: definer, lock timeout 2s
 CREATE OR REPLACE FUNCTION {schema}.claim_port(
@@ -14,7 +14,7 @@ BEGIN
     ON CONFLICT (port, partition) DO UPDATE SET
         kind = of_kind, role = excluded.role, token = known.token + 1, holder = by_holder, held_since = clock_timestamp(),
         seen_at = clock_timestamp(), expires_at = clock_timestamp() + period, problem = NULL
-    WHERE known.expires_at <= clock_timestamp()
+    WHERE known.expires_at <= clock_timestamp() OR (known.holder, known.role) = (excluded.holder, excluded.role)
     RETURNING known.token, known.position;
 END
 $function$;
