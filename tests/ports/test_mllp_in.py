@@ -9,6 +9,7 @@ import struct
 import threading
 from contextlib import contextmanager, suppress
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -326,6 +327,21 @@ def test_a_port_goes_on_when_postgresql_ends_its_connection(hospital, address):
         until(lambda: ended_in_claim(hospital))
         tx.connection.rollback()
     assert sender.answer().code == "AA"
+
+
+def test_a_port_outlasts_a_server_that_takes_no_writes_for_a_while(hospital, clock):
+    source = MllpSource("127.0.0.1:0", name="lab", properties={"patient": "PID-3.1"})
+    with running(sq.ReceivePort(hospital, source)) as port, psycopg.connect(hospital.dsn, autocommit=True) as sql:
+        sender = Sender(until(lambda: source.address))
+        sql.execute(
+            f"""CREATE FUNCTION {hospital.schema}.away() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN RAISE ''read-only'' USING ERRCODE = ''read_only_sql_transaction''; END';
+            CREATE TRIGGER away BEFORE UPDATE ON {hospital.schema}.ports EXECUTE FUNCTION {hospital.schema}.away()"""
+        )
+        sender.send(adt("m1"))
+        until(port.late)
+        sql.execute(f"DROP FUNCTION {hospital.schema}.away CASCADE")
+        assert sender.answer().code == "AA"
 
 
 def ended_in_claim(box):

@@ -320,3 +320,21 @@ def test_sets_of_one_key_come_one_after_another_and_whole(box, sql):
         sql.execute("SELECT complete(%s, 2)", [rows[0].delivery])
     assert [row.delivery for row in received(sql, "sets")] == [None]
     assert invariants.broken(box) == []
+
+
+def test_a_judge_outlasts_a_server_that_takes_no_writes_for_a_while(box, sql):
+    sql.execute("CREATE SEQUENCE tries")
+    sql.execute(
+        f"""CREATE FUNCTION away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM nextval('{box.schema}.tries'); RAISE 'read-only' USING ERRCODE = 'read_only_sql_transaction'; END $$"""
+    )
+    sql.execute("CREATE TRIGGER away BEFORE INSERT ON judges EXECUTE FUNCTION away()")
+    with judging(box, Process(uuid4(), "here", "host", 1)):
+        (judge_thread,) = (one for one in threading.enumerate() if one.name == "seriatim-judge")
+        while not sql.execute("SELECT is_called FROM tries").fetchone()[0]:
+            assert judge_thread.is_alive()
+            sql.execute("SELECT pg_sleep(0.02)")
+        sql.execute("DROP FUNCTION away CASCADE")
+        while not operations.judges(box):
+            assert judge_thread.is_alive()
+            sql.execute("SELECT pg_sleep(0.02)")

@@ -17,10 +17,10 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.chore import ChoreTaken, alone
 from seriatim.box.connection.round_trip import OwnConnection
-from seriatim.box.postgres.translate import translated
+from seriatim.box.postgres.translate import is_forbidden, translated
 from seriatim.box.tick import judge
 from seriatim.box.workers.heartbeat import Process, forget
-from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable
+from seriatim.errors import SeriatimError, Unavailable
 from seriatim.pipeline.text.event_log import LOG
 
 #: How often it tells that it is there, and looks again at queues that were asked for lately; how long these are, seconds.
@@ -38,7 +38,7 @@ def judging(box: MessageBox, process: Process) -> Iterator[None]:
     place = (os.getpid(), box.dsn, box.schema, box.access.role)
     with _LOCK:
         shared = _SHARED.get(place)
-        if shared is None or not shared.is_alive():  # a role may get its right later, and a server its writes
+        if shared is None or not shared.is_alive():  # a role may get its right later
             shared = _SHARED[place] = _Thread(box.more(0), process)
         shared.blocks += 1
     try:
@@ -87,12 +87,12 @@ class _Thread(threading.Thread):
                         judging_here.run()
                 if not leaves_one:
                     ends.wait(_BEAT_S)
-            except EnvironmentProblem as error:  # the role may not route, as a rule
-                LOG.info("judging_not_allowed", _error=error)
-                return
             except Unavailable:  # the threads that need the database report it
                 ends.wait(_PAUSE_S)
             except SeriatimError as error:
+                if is_forbidden(error):
+                    LOG.info("judging_not_allowed", _error=error)
+                    return
                 if str(error) != told and not ends.is_set():
                     LOG.warning("judging_interrupted", error=error)
                 told = str(error)

@@ -19,8 +19,9 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.measures import MEASURES, Measure
+from seriatim.box.postgres.translate import is_forbidden
 from seriatim.box.workers.own_session import own_session
-from seriatim.errors import QueueFull, SeriatimError, Unavailable, UsageError, is_whole, shown
+from seriatim.errors import EnvironmentProblem, QueueFull, SeriatimError, Unavailable, UsageError, is_whole, shown
 from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.location import checked_location
@@ -143,7 +144,9 @@ class ReceivePort:
                         self._tell(error)
                         self._let_go()
                         self._stop.wait(pause_s)
-                    except Unavailable as error:
+                    except (Unavailable, EnvironmentProblem) as error:  # as while the server takes no writes
+                        if is_forbidden(error):
+                            raise
                         self._tell(error)
                         self._stop.wait(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
