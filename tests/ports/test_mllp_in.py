@@ -329,19 +329,41 @@ def test_a_port_goes_on_when_postgresql_ends_its_connection(hospital, address):
     assert sender.answer().code == "AA"
 
 
+@contextmanager
+def read_only(box):
+    """A server that takes no writes for the block, as in a switchover."""
+    with psycopg.connect(box.dsn, autocommit=True) as sql:
+        sql.execute(
+            f"""CREATE FUNCTION {box.schema}.away() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN RAISE ''read-only'' USING ERRCODE = ''read_only_sql_transaction''; END';
+            CREATE TRIGGER away BEFORE UPDATE ON {box.schema}.ports EXECUTE FUNCTION {box.schema}.away()"""
+        )
+        yield
+        sql.execute(f"DROP FUNCTION {box.schema}.away CASCADE")
+
+
 def test_a_port_outlasts_a_server_that_takes_no_writes_for_a_while(hospital, clock):
     source = MllpSource("127.0.0.1:0", name="lab", properties={"patient": "PID-3.1"})
-    with running(sq.ReceivePort(hospital, source)) as port, psycopg.connect(hospital.dsn, autocommit=True) as sql:
+    with running(sq.ReceivePort(hospital, source)) as port:
         sender = Sender(until(lambda: source.address))
-        sql.execute(
-            f"""CREATE FUNCTION {hospital.schema}.away() RETURNS trigger LANGUAGE plpgsql AS
-                'BEGIN RAISE ''read-only'' USING ERRCODE = ''read_only_sql_transaction''; END';
-            CREATE TRIGGER away BEFORE UPDATE ON {hospital.schema}.ports EXECUTE FUNCTION {hospital.schema}.away()"""
-        )
-        sender.send(adt("m1"))
-        until(port.late)
-        sql.execute(f"DROP FUNCTION {hospital.schema}.away CASCADE")
+        with read_only(hospital):
+            sender.send(adt("m1"))
+            until(port.late)
         assert sender.answer().code == "AA"
+
+
+def test_an_idle_port_forgets_a_problem_that_is_over(hospital):
+    with running(sq.ReceivePort(hospital, MllpSource("127.0.0.1:0", name="lab"), lease="2s")) as port:
+        until(lambda: ports(hospital))
+        with read_only(hospital):
+            until(port.late)
+        over = ports(hospital)[0].seen_at
+        until(lambda: ports(hospital)[0].seen_at > over)  # it was tried again
+        for _ in range(2):
+            before = port.looked
+            until(lambda before=before: port.looked > before)
+        assert port.late() == []
+        until(lambda: ports(hospital)[0].problem is None)
 
 
 def ended_in_claim(box):

@@ -138,6 +138,7 @@ class ReceivePort:
                 while not self._stop.requested:
                     try:
                         self._round()
+                        self._is_well()
                         pause_s = _PAUSE_S
                         continue
                     except SourceAway as error:
@@ -242,8 +243,6 @@ class ReceivePort:
             outcomes = self._commit([portion[0].refused(why)])
         del pending[: len(portion)]
         self._source.acknowledge(outcomes)
-        if not self._full:
-            self._problem = None
         self._size = min(2 * self._size, self._batch)
         return True
 
@@ -284,8 +283,6 @@ class ReceivePort:
         if full.probe is not None and not self._has_room(full.probe):
             return
         del self._full[partition]
-        self._problem = None if not self._full else self._problem
-        self._held[partition].kept_at = 0.0
         self._source.go_on(partition)
 
     def _portion(self, pending: Sequence[Taken]) -> list[Taken]:
@@ -380,6 +377,13 @@ class ReceivePort:
             return False
         return True
 
+    def _is_well(self) -> None:
+        """Forget a problem that is over, and let the box know at once."""
+        if self._problem is not None and not self._full:
+            self._problem = None
+            for held in self._held.values():
+                held.kept_at = 0.0
+
     def _tell(self, error: SeriatimError) -> None:
         self._problem = text = str(error)
         if text not in self._told:
@@ -388,7 +392,7 @@ class ReceivePort:
 
     def _let_go(self) -> None:
         """Forget what was taken and isn't acknowledged: the source gives it again."""
-        self._pending = []
+        self._pending, self._claim_at = [], 0.0
         self._full.clear()
         self._source.close()
         for partition in list(self._held):
