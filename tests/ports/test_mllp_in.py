@@ -18,6 +18,7 @@ from seriatim.operations.messages import messages
 from seriatim.operations.ports import ports
 from seriatim.runtime.ports import mllp
 from seriatim.runtime.ports.mllp import MllpSource
+from seriatim.runtime.ports.source import Outcome
 from tests.certificates import Authority
 from tests.databases import box_with
 from tests.ports.running import running, taken, until
@@ -263,6 +264,27 @@ def test_of_messages_that_a_connection_leaves_no_body_is_kept(clock):
         sender.close()
         until(lambda: not source._server.connections)
         assert [one.body for frames in source._received.queue for one in frames] == [b""]
+    finally:
+        source.close()
+
+
+def test_what_a_connection_leaves_is_counted_out_once(clock):
+    source = MllpSource("127.0.0.1:0")
+    source.begin("", None)
+    try:
+        sender = Sender(source.address)
+        sender.send(adt("m1"))
+        sender.socket.sendall(b"\x0bMSH|")  # it never ends
+        (one,) = until(lambda: source.take(10, 0.01))
+        until(lambda: source._server.in_memory > len(adt("m1")))
+        sender.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closed at once
+        sender.close()
+        until(lambda: not source._server.connections)
+        source.acknowledge([Outcome(one)])
+        other = Sender(source.address)
+        other.send(adt("m2"))  # the listener's thread does one after the other
+        until(lambda: source._server.in_memory > 0)
+        assert source._server.in_memory == len(adt("m2"))
     finally:
         source.close()
 

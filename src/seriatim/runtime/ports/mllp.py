@@ -390,6 +390,7 @@ class _Connection(asyncio.Protocol):
         # A frame that isn't taken keeps its connection in memory; an incomplete message goes.
         self._reader = FrameReader(self._settings.largest)
         self._listener.in_memory -= self._counted
+        self._bytes = self._counted = 0  # also when an acknowledgement comes later
         self._listener.connections.discard(self)
         if self._unread is not None:
             self._unread.cancel()
