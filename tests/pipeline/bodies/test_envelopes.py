@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -15,6 +16,7 @@ from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.declared.pipeline import Receive, Source, Split
 from seriatim.pipeline.declared.promotion import Promotion
+from tests.nested import can_be_read, nested_lists
 
 MOMENT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MILLIS = int(MOMENT.timestamp() * 1000)
@@ -271,6 +273,8 @@ def test_changes_of_debezium_as_cloudevents():
     [
         ("debezium", {"op": "x", "source": {}}, "op: 'x' is no operation of Debezium's"),
         ("debezium", {"op": 7, "source": {}}, "op: 7 is no operation of Debezium's"),
+        ("debezium", {"op": ["u"], "source": {}}, "op: a list is no operation of Debezium's"),
+        ("debezium", {"op": {"u": 1}, "source": {}}, "op: an object is no operation of Debezium's"),
         ("debezium", {"id": 1}, "op: there is none, so this is no change of Debezium's"),
         ("debezium", {}, "op: there is none, so this is no change of Debezium's"),
         ("debezium", [1], "op: the body is a list, and Debezium writes objects"),
@@ -278,6 +282,7 @@ def test_changes_of_debezium_as_cloudevents():
         ("debezium", 7, "op: the body is a number, and Debezium writes objects"),
         ("canal", {"data": []}, "op: there is no type, so this is no change of Canal's"),
         ("canal", {"type": "GRANT"}, "op: 'GRANT' is no operation of Canal's"),
+        ("canal", {"type": [["INSERT"]]}, "op: a list is no operation of Canal's"),
         ("maxwell", {"database": "d"}, "op: there is no type, so this is no change of Maxwell's"),
         ("maxwell", {"type": "x"}, "op: 'x' is no operation of Maxwell's"),
         ("cloudevents", {"id": "1"}, "op: there is no specversion, so this is no CloudEvent"),
@@ -294,6 +299,45 @@ def test_a_moment_that_is_none_is_a_problem_and_leaves_the_rest():
     large = b'{"op": "d", "source": {"ts_us": 1e999999, "ts_ms": 1}}'
     assert told("debezium", large)[1] == "happened_at: 1E+999999 is no moment"
     assert told("maxwell", maxwell("insert", ts="soon"))[1] == "happened_at: 'soon' is not a timestamp (ISO 8601)"
+
+
+@pytest.mark.parametrize(
+    ("envelope", "body"),
+    [
+        ("debezium", b'{"op": "u", "source": {"ts_ms": %b}}'),
+        ("debezium", b'{"op": "u", "source": {"ts_us": %b}}'),
+        ("maxwell", b'{"type": "insert", "ts": %b}'),
+        ("canal", b'{"type": "INSERT", "es": %b}'),
+    ],
+)
+@pytest.mark.parametrize("number", [b"1e999999", b"-1e9999999", b"1e999999999"])
+def test_a_moment_beyond_all_exponents_is_a_problem(envelope, body, number):
+    found, problem = told(envelope, body % number)
+    assert problem == f"happened_at: {Decimal(number.decode())} is no moment"
+    assert found["op"] in {"insert", "update"}
+
+
+@pytest.mark.parametrize(
+    ("envelope", "body"),
+    [
+        ("canal", b'{"type": %b}'),
+        ("cloudevents", b'{"specversion": "1.0", "iodebeziumop": %b}'),
+        ("debezium", b'{"op": %b}'),
+        ("maxwell", b'{"type": %b}'),
+    ],
+)
+def test_a_list_where_a_word_belongs_stops_nothing_however_deep_it_is(envelope, body):
+    problems = {told_wrong(envelope, body % nested) for nested in nested_lists()}
+    assert "not JSON that can be read: nested too deeply" in problems
+    assert len(problems) > 1
+
+
+def told_wrong(envelope, body):
+    try:
+        found = told(envelope, body)
+    except Unreadable as error:
+        return str(error)
+    return found[1] if isinstance(found, tuple) else ""
 
 
 def test_an_envelope_that_is_not_there_is_refused():
@@ -415,19 +459,11 @@ def test_the_values_of_a_message_that_is_taken_apart_stay_as_they_are():
 
 def test_an_update_that_is_nested_too_deeply_to_be_taken_apart_is_told():
     # As deep as the reader of JSON goes, which on newer Pythons is deeper than Python itself.
-    deep = next(depth for depth in (9_000, 900, 450) if _can_be_read(b"[" * depth + b"]" * depth))
+    deep = next(depth for depth in (9_000, 900, 450) if can_be_read(b"[" * depth + b"]" * depth))
     body = b'{"type": "update", "database": "d", "data": {"id": 2, "deep": %b}, "old": {"id": 1}}'
     entry = Receive("log", Source("json"), (Promotion("row", "$.data.id"),), envelope="maxwell")
     with pytest.raises(Unreadable, match="nested too deeply to be taken apart"):
         moves_of(entry, {"row"}).reader()(body % (b"[" * deep + b"]" * deep))
-
-
-def _can_be_read(body):
-    try:
-        json.loads(body)
-    except RecursionError:
-        return False
-    return True
 
 
 def test_updates_are_taken_apart_by_properties_that_are_read_from_the_body():

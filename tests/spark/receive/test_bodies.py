@@ -27,6 +27,7 @@ from seriatim.spark.receive.row_formats import CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
 from seriatim.spark.receive.text_files import XmlElements
 from seriatim.spark.receive.text_lines import LineReader
+from tests.nested import nested_lists
 
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
@@ -297,6 +298,19 @@ def test_what_cannot_be_taken_apart_is_one_invalid_message(document, reason):
     bad = found[1]
     assert (bad["message_id"], bad["_invalid"], bad["body"]) == ("crm/a:2", f"a:2: {reason}", document)
     assert (bad["parent_id"], bad["part"], bad["parts"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("path", ["$", "$[0]", "$.a", "$[0].a"])
+def test_a_document_of_any_depth_is_one_message_or_its_parts(path):
+    split = JsonElements(path).splitter()
+    told = set()
+    for nested in nested_lists():
+        for body in (nested, b'{"a": %b}' % nested, b'[{"a": %b}]' % nested):
+            try:
+                told.add(len(split(body)))
+            except Unreadable as error:
+                told.add(str(error))
+    assert {1, "not JSON that can be read: nested too deeply"} <= told
 
 
 @pytest.mark.parametrize("number", ["1e400", "0.10", "1.0E+2", "-0", "9" * 5000, "123456789012345678901234567890.1"])

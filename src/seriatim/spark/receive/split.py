@@ -48,19 +48,26 @@ class JsonElements:
                 raise NothingToSplit("split: the body is empty")
             try:
                 _DECODER.decode(text)
+                parts = _parts(text, steps)
             except ValueError as error:
                 raise Unreadable(f"not JSON: {shortened(str(error))}") from error
             except RecursionError as error:
                 raise Unreadable("not JSON that can be read: nested too deeply") from error
-            place = _place(text, steps)
-            if place is None or text[place] != "[":
+            if parts is None:
                 raise NothingToSplit(f"split: there is no list at {self.path}")
-            parts = [text[first:past].encode() for first, past in _elements(text, place)]
             if not parts:
                 raise NothingToSplit(f"split: the list at {self.path} is empty")
             return parts
 
         return split
+
+
+def _parts(text: str, steps: tuple[str | int, ...]) -> list[bytes] | None:
+    """The elements of the list at a path in a valid document; None: there is no list."""
+    place = _place(text, steps)
+    if place is None or text[place] != "[":
+        return None
+    return [text[first:past].encode() for first, past in _elements(text, place)]
 
 
 def _place(text: str, steps: tuple[str | int, ...]) -> int | None:

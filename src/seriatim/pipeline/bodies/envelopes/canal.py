@@ -30,7 +30,7 @@ def _op(change: Document) -> Value:
     said = change.get("type")
     if said is None:
         raise Unreadable("op: there is no type, so this is no change of Canal's")
-    found = _OPERATIONS.get(str(said).upper())
+    found = _OPERATIONS.get(said.upper()) if isinstance(said, str) else None
     if found is None and change.get("isDdl") is True:
         return "schema"
     return found or word("Canal", said, {})
@@ -43,8 +43,10 @@ def _position(change: Document) -> Value:
 
 
 def _updates(change: Document) -> list[Update]:
-    rows, before = change.get("data"), change.get("old")
-    if str(change.get("type")).upper() != "UPDATE" or not isinstance(rows, list) or not isinstance(before, list):
+    said, rows, before = change.get("type"), change.get("data"), change.get("old")
+    if not isinstance(said, str) or said.upper() != "UPDATE":
+        return []
+    if not isinstance(rows, list) or not isinstance(before, list):
         return []
     if len(rows) != len(before) or not all(isinstance(row, dict) for row in rows):
         return []

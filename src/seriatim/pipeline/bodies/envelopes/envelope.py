@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A larger number of seconds is one of milliseconds.
 _MOST_SECONDS = 100_000_000_000
 _LOG_PLACE = re.compile(r"[^:]*?\.?(\d+):(\d+)", re.ASCII)
-# The most digits of a number of microseconds.
+# The most digits of a number for a moment.
 _MOST_DIGITS = 20
 
 
@@ -84,6 +84,8 @@ def _kind(value: object) -> str:
             return "a boolean"
         case str():
             return "text"
+        case dict():
+            return "an object"
     return "a number"
 
 
@@ -101,7 +103,9 @@ def word(who: str, said: object, words: Mapping[str, str]) -> str:
     """Return the common word for an operation in the words of `who`. Raises `Unreadable` if there is none."""
     found = words.get(said) if isinstance(said, str) else None
     if found is None:
-        raise Unreadable(f"op: {shortened(repr(said))} is no operation of {who}'s")
+        # Lists and objects aren't written out: they may be nested too deeply for that.
+        told = shortened(repr(said)) if isinstance(said, str | int | Decimal) else _kind(said)
+        raise Unreadable(f"op: {told} is no operation of {who}'s")
     return found
 
 
@@ -126,11 +130,11 @@ def moment(value: Value, micros: int) -> Value:
     """Return microseconds since 1970 as ISO 8601; other values stay as they are."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return value
-    number = Decimal(value) * micros
-    # An exponent is a number of that many digits: it is checked before it is written out.
+    number = Decimal(value)
+    # An exponent is a number of that many digits: it is checked before any arithmetic.
     if number.adjusted() <= _MOST_DIGITS:
         try:
-            return (_EPOCH + timedelta(microseconds=int(number))).isoformat()
+            return (_EPOCH + timedelta(microseconds=int(number * micros))).isoformat()
         except OverflowError:
             pass
     raise Unreadable(f"happened_at: {shortened(str(value))} is no moment")
