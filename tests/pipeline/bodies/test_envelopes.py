@@ -432,6 +432,25 @@ def test_an_update_that_changes_the_group_is_taken_apart_and_others_stay_as_they
     ]
 
 
+def test_an_update_that_tells_only_its_key_of_the_former_row_moves_no_row_by_other_columns():
+    row = [{"name": "id", "value": 7}, {"name": "customer", "value": 5}, {"name": "total", "value": 9}]
+    wal = WAL | {"columns": row, "identity": row[:1]}
+    by_id, by_customer = (
+        (f"$.columns[{place}].value", f"$.identity[{place}].value") for place in (0, 1)
+    )  # the second place of `identity` isn't there
+    assert taken_apart("wal2json", wal, *by_customer) is None
+    assert taken_apart("wal2json", wal, *by_id) is None
+    change = postgresql("u") | {"before": {"id": 7, "customer": None}, "after": {"id": 7, "customer": 5}}
+    assert taken_apart("debezium", change, "$.after.customer", "$.before.customer") is None
+
+    promote = (Promotion("id", by_id), Promotion("customer", by_customer))
+    moves = moves_of(Receive("log", Source("json"), promote, envelope="wal2json"), {"id", "customer"}).reader()
+    body = json.dumps(wal).encode()
+    assert moves(body) == [body]
+    moved = wal | {"identity": [{"name": "id", "value": 6}]}
+    assert [json.loads(part)["action"] for part in moves(json.dumps(moved).encode())] == ["D", "I"]
+
+
 def test_rows_of_one_message_are_taken_apart_in_their_order():
     same, moved = ({"id": 1}, {"n": 1}), ({"id": 3}, {"id": 2})
     change = {"type": "UPDATE", "database": "d", "data": [same[0], moved[0]], "old": [same[1], moved[1]]}
