@@ -226,6 +226,36 @@ def test_a_property_may_be_in_the_body_or_in_a_column_or_in_the_json_of_one(spar
         rows(spark, tmp_path, wrong)
 
 
+def test_text_that_is_not_utf8_makes_its_row_invalid_and_stops_nothing(spark, inbox, tmp_path):
+    good, bad = b'{"customer":"a"}', b'{"customer":"caf\xe9"}'
+    texts = {
+        "id": [b"1", b"2", b"3", b"caf\xe9"],
+        "payload": [good, bad, good, good],
+        "amount": [b"7", b"8", b"\xe9", b"9"],
+    }
+    table = {name: pa.array(column, pa.binary()).view(pa.string()) for name, column in texts.items()}
+    orc.write_table(pa.table({**table, "value": ['{"n": 1}'] * 4}), inbox / "a.orc")
+    promote = (
+        Promotion("customer", "payload:$.customer"),
+        Promotion("n", "$.n", "long"),
+        Promotion("amount", "amount", "long"),
+        Promotion("text", "amount"),
+    )
+    found = rows(spark, tmp_path, Receive("bus", Source("orc", inbox, id=("id",), body="value"), promote))
+    assert {row["message_id"]: (row["customer"], row["n"], row["amount"], row["text"]) for row in found} == {
+        "bus/1": ("a", 1, 7, "7"),
+        "bus/2": (None, 1, 8, "8"),
+        "bus/3": ("a", 1, None, None),
+        "bus/636166E9": ("a", 1, 9, "9"),
+    }
+    assert {row["message_id"]: row["_invalid"] for row in found} == {
+        "bus/1": None,
+        "bus/2": "2: customer: the column payload is not UTF-8 at byte 16",
+        "bus/3": "3: amount: \ufffd is not a long; text: \ufffd is not a string",
+        "bus/636166E9": "636166E9: id, which names the row, is not UTF-8",
+    }
+
+
 def test_an_envelope_in_columns_of_parquet(spark, inbox, tmp_path):
     source = {"lsn": 7, "table": "orders", "snapshot": "false"}
     columns = {"op": ["d", "c"], "before": [{"id": 1}, None], "after": [None, {"id": 2}], "source": [source, source]}

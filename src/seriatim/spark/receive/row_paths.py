@@ -123,11 +123,11 @@ class RowPaths:
 
 def _opened(item: str, column: str, value: Any, read: Callable[[str], Any]) -> Any:
     """The JSON in a column. Raises `Unreadable`."""
-    if isinstance(value, bytes):
-        value = text_of(value)
-    if not isinstance(value, str):
-        return value  # null; or a struct, which is read as if it were JSON
     try:
+        if isinstance(value, bytes):
+            value = text_of(value)
+        if not isinstance(value, str):
+            return value  # null; or a struct, which is read as if it were JSON
         return read(value) if value.strip() else None
     except Unreadable as error:
         raise Unreadable(f"{item}: the column {column} is {error}") from error

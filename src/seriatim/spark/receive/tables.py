@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
@@ -58,7 +59,7 @@ def read_parquet(how: Receiving, entry: Receive) -> DataFrame:
     )
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
-    return _messages(how, frame.withColumn("_name", named), entry, schema, absent=[])
+    return _messages(how, frame.withColumn("_name", named), entry, schema, nameless=[])
 
 
 def read_source(how: Receiving, entry: Receive) -> DataFrame:
@@ -86,8 +87,7 @@ def read_source(how: Receiving, entry: Receive) -> DataFrame:
     )
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
-    absent = [F.when(text.shown.isNull(), F.lit(f"{text.name}, which names the row, is null")) for text in ids]
-    messages = _messages(how, frame, entry, schema, absent=absent)
+    messages = _messages(how, frame, entry, schema, nameless=[text.problem() for text in ids])
     if entry.source.format != BOX:
         return messages
     # A message of a box keeps its id.
@@ -138,16 +138,21 @@ class _Id:
     shown: Column
     text: Column
     number: Column | None
+    #: Whether the value is text that isn't UTF-8.
+    is_broken: Column
 
     @classmethod
     def of(cls, entry: Receive, schema: T.StructType, name: str) -> _Id:
         kind, column = _type_of(entry, schema, name), F.col("_row").getField(name)
+        never = F.lit(False)
         match kind:
             case T.StringType():
+                is_broken = ~F.is_valid_utf8(column)
+                column = F.when(is_broken, F.hex(column)).otherwise(column)
                 shown = F.replace(F.replace(column, F.lit("%"), F.lit("%25")), F.lit(":"), F.lit("%3A"))
-                return cls(name, shown, column, None)
+                return cls(name, shown, column, None, is_broken)
             case T.BinaryType():
-                return cls(name, F.hex(column), F.hex(column), None)
+                return cls(name, F.hex(column), F.hex(column), None, never)
             case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
                 number = column.cast("bigint")
             case T.BooleanType():
@@ -162,7 +167,12 @@ class _Id:
                     where=f"location {entry.location}",
                     remedy="id takes whole numbers, text, binary, booleans, dates and timestamps",
                 )
-        return cls(name, column.cast("string"), column.cast("string"), number)
+        return cls(name, column.cast("string"), column.cast("string"), number, never)
+
+    def problem(self) -> Column:
+        """Return why the value can't name a row; null: it can."""
+        why = F.when(self.shown.isNull(), F.lit("null")).when(self.is_broken, F.lit("not UTF-8"))
+        return F.concat(F.lit(f"{self.name}, which names the row, is "), why)
 
     def sortable(self) -> Column:
         """Return text that sorts like the column's values, also with other text after it; a null sorts first."""
@@ -199,7 +209,7 @@ def _body(entry: Receive, schema: T.StructType) -> Column:
 
 
 def _messages(
-    how: Receiving, frame: DataFrame, entry: Receive, schema: T.StructType, *, absent: Sequence[Column]
+    how: Receiving, frame: DataFrame, entry: Receive, schema: T.StructType, *, nameless: Sequence[Column]
 ) -> DataFrame:
     """Convert (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
     body = _body(entry, schema)
@@ -209,7 +219,7 @@ def _messages(
     looked_at = documents.values.columns() if isinstance(documents.values, RowPaths) else ()
     for name in looked_at:
         _type_of(entry, schema, name)
-    problem = F.concat_ws("; ", *absent, *[fault for _, fault in columns_of])
+    problem = F.concat_ws("; ", *nameless, *[fault for _, fault in columns_of])
     messages = frame.select(
         F.concat(F.lit(f"{entry.location}/"), "_name").alias("message_id"),
         "received_at",
@@ -269,8 +279,14 @@ class _Bodies:
     def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
         if not self.looked_at:
             return None
-        columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]
+        columns = [_values(batch.column(f"{_LOOKED_AT}{place}")) for place in range(len(self.looked_at))]
         return [dict(zip(self.looked_at, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return a column's values, text as bytes: Spark doesn't check that it is UTF-8, and one row that isn't is no fault of the others."""
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return (column.cast(pa.large_binary()) if is_text else column).to_pylist()
 
 
 def _joined(batch: pa.RecordBatch, messages: FoundMessages) -> pa.RecordBatch:
@@ -298,7 +314,9 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
     lossy = value.isNull()
     if ddl.startswith("decimal") and isinstance(kind, T.NumericType):
         lossy = lossy | (value != column)
-    shown, reason = column.cast("string"), f" is not a {item.type}"
+    if ddl == "string":
+        lossy = lossy | ~F.is_valid_utf8(value)
+    shown, reason = F.make_valid_utf8(column.cast("string")), f" is not a {item.type}"
     if item.name == "type":
         shown = F.concat(F.lit("'"), F.replace(shown, F.lit("\0"), F.lit("\\0")), F.lit("'"))
         lossy, reason = lossy | (value == "") | F.contains(value, F.lit("\0")), " can't be the type of a message"
