@@ -195,12 +195,36 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     try:
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        whole = column.combine_chunks().dictionary_encode()
+        plain = column.combine_chunks()
+        inside = _cast_inside(plain, kind)
+        if inside is not None:
+            return pa.chunked_array([inside])
+        whole = plain.dictionary_encode()
         fits = [_fits(value, kind) for value in whole.dictionary]
         values = pa.concat_arrays(
             [each if each is not None else pa.nulls(1, kind) for each in fits] or [pa.nulls(0, kind)]
         )
         return pa.chunked_array([values.take(whole.indices)])
+
+
+def _cast_inside(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return the lists or structs of a column with the values in them cast one by one; None: it has neither."""
+
+    def cast(values: pa.Array, to: pa.DataType) -> pa.Array:
+        return _cast(pa.chunked_array([values]), to).combine_chunks()
+
+    is_null = column.is_null()
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        old = {field.name: column.field(field.name) for field in column.type}
+        fields = [
+            cast(old[field.name], field.type) if field.name in old else pa.nulls(len(column), field.type)
+            for field in kind
+        ]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=is_null)
+    for is_list, lists in ((pa.types.is_list, pa.ListArray), (pa.types.is_large_list, pa.LargeListArray)):
+        if is_list(kind) and is_list(column.type):
+            return lists.from_arrays(column.offsets, cast(column.values, kind.value_type), kind, mask=is_null)
+    return None
 
 
 def _fits(value: pa.Scalar, kind: pa.DataType) -> pa.Array | None:
