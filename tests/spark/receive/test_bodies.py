@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime as dt
 import json
 from dataclasses import replace
@@ -23,7 +24,7 @@ from seriatim.spark.calls.register import Calling
 from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
-from seriatim.spark.receive.row_formats import CsvRows, Documents
+from seriatim.spark.receive.row_formats import Block, CsvRows, Documents
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
 from seriatim.spark.receive.text_files import XmlElements
 from seriatim.spark.receive.text_lines import LineReader
@@ -579,3 +580,14 @@ def test_a_body_at_which_a_function_that_splits_ends_its_process(ending, tmp_pat
         "a:3: receive_bodies_ending:cut or receive_bodies_ending:short: it ended its process: signal 11 (SIGSEGV)",
         None,
     ]
+
+
+@pytest.mark.parametrize("separator", [b"\n", b"\r", b"|"])
+@pytest.mark.parametrize("ending", [".csv", ".csv.bz2"])
+def test_rows_of_a_later_block_have_the_header_of_their_file(tmp_path, ending, separator):
+    text = separator.join([b"", b"a,b", b"1,x", b"2,y"])
+    path = tmp_path / f"f{ending}"
+    path.write_bytes(bz2.compress(text) if ending.endswith(".bz2") else text)
+    promote = (Promotion("b", "b"),)
+    read_row = CsvRows(CsvColumns(promote), separator=separator).reader(Block(path.as_uri(), 4))
+    assert read_row(b"2,y", {}) == (["y"], None)

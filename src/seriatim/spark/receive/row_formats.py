@@ -6,6 +6,7 @@ row; this module handles the rows of a file together: blank rows, and the header
 
 from __future__ import annotations
 
+import bz2
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import BinaryIO, Protocol
@@ -71,12 +72,14 @@ class CsvRows:
 
     columns: CsvColumns | Returned
     names: tuple[str, ...] | None = None
+    #: The bytes between two rows of a file.
+    separator: bytes = b"\n"
 
     def reader(self, block: Block) -> ReadRow:
         if self.names is not None:
             read = self._under(self.names)
             return lambda body, _: read(body) if body is not None and _is_filled(body) else None
-        return _UnderHeader(self, _first_line(block.path) if block.start else None)
+        return _UnderHeader(self, _first_line(block.path, self.separator) if block.start else None)
 
     def only(self, promote: tuple[Promotion, ...]) -> CsvRows:
         return replace(self, columns=replace(self.columns, promote=promote))
@@ -133,12 +136,20 @@ def _is_filled(body: bytes | None) -> bool:
     return body is not None and body != b"" and not body.isspace() and body != b"\xef\xbb\xbf"
 
 
-def _first_line(path: str) -> bytes:
+def _first_line(path: str, separator: bytes) -> bytes:
     """The first non-blank line of a file whose beginning another task reads."""
     stream: BinaryIO
     if urlsplit(path).scheme in {"", "file"}:
-        with open(unquote(urlsplit(path).path), "rb") as stream:  # noqa: PTH123 - a worker's hot path needs no Path
-            return next((line.rstrip(b"\r\n") for line in stream if _is_filled(line)), b"")
-    filesystem, inner = fs.FileSystem.from_uri(path)
-    with filesystem.open_input_file(inner) as stream:
-        return next((line.rstrip(b"\r\n") for line in stream if _is_filled(line)), b"")
+        stream = open(unquote(urlsplit(path).path), "rb")  # noqa: PTH123, SIM115 - a worker's hot path needs no Path
+    else:
+        filesystem, inner = fs.FileSystem.from_uri(path)
+        stream = filesystem.open_input_file(inner)
+    with stream:
+        # Of the compressed files only these have several blocks.
+        text = bz2.BZ2File(stream) if path.endswith(".bz2") else stream
+        rest = b""
+        while more := text.read(2**16):
+            *lines, rest = (rest + more).split(separator)
+            if (line := next(filter(_is_filled, lines), None)) is not None:
+                return line.rstrip(b"\r\n")
+        return rest.rstrip(b"\r\n")

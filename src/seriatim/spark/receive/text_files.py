@@ -199,7 +199,7 @@ def _rows(how: Receiving, entry: Receive, options: Mapping[str, str]) -> RowForm
     match entry.source.format:
         case "csv":
             columns = returned or CsvColumns(entry.promote, _dialect(entry, options))
-            return CsvRows(columns, _csv_names(how.spark, entry, options))
+            return CsvRows(columns, _csv_names(how.spark, entry, options), _shape(entry, options).between)
         case "json":
             return Documents(returned or JsonPaths(entry.promote, blank=entry.envelope is not None))
         case "xml":
