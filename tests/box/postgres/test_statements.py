@@ -18,6 +18,7 @@ import pytest
 
 import seriatim
 from seriatim.box.postgres.statements import statement
+from seriatim.box.views.message_places import MessageFilter, places_of
 from tests.databases import SCHEMA
 
 pytestmark = pytest.mark.dear
@@ -164,6 +165,16 @@ def test_nothing_is_left_that_nobody_calls(box, functions):
         if not any(called.search(text) for text in (*referring, *others)):
             unused.add(name)
     assert unused <= OF_USERS
+
+
+def test_a_list_is_planned_for_the_filters_of_each_call(box):
+    with box.access.transaction() as transaction:
+        for _ in range(12):
+            places_of(transaction, MessageFilter(queue="shop", status="faulted", limit=10))
+            transaction.value("is_due")
+        prepared = [text for (text,) in transaction.connection.execute("SELECT statement FROM pg_prepared_statements")]
+    assert any("is_due" in text for text in prepared)
+    assert not any("message_places" in text for text in prepared)
 
 
 def test_the_text_of_a_call():

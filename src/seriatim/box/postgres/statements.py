@@ -47,6 +47,8 @@ _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")
 _PACKAGE = "seriatim.box.postgres"
 _PARTS = "parts"
+#: A filter that may be left out. A plan for any values uses no index of those that are given: a list took an hour in place of a moment.
+_OPTIONAL = re.compile(r"%\(\w+\)s(?:::[\w\[\]]+)? IS NULL OR")
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
@@ -72,7 +74,8 @@ class Statements:
     def rows(self, name: str, of: type[_Row], /, **parameters: Any) -> list[_Row]: ...
     def rows(self, name: str, of: type | None = None, /, **parameters: Any) -> list[Any]:
         with self.connection.cursor(row_factory=_factory(of), binary=True) as cursor:
-            return cursor.execute(self._of_rows(name, parameters), written(parameters)).fetchall()
+            query, prepare = self._of_rows(name, parameters), _is_prepared(name, self.package)
+            return cursor.execute(query, written(parameters), prepare=prepare).fetchall()
 
     @overload
     def one(self, name: str, of: None = None, /, **parameters: Any) -> Any: ...
@@ -92,7 +95,8 @@ class Statements:
 
     def value(self, name: str, /, **parameters: Any) -> Any:
         with self.connection.cursor(row_factory=scalar_row, binary=True) as cursor:
-            return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
+            query, prepare = self._of_value(name, parameters), _is_prepared(name, self.package)
+            return cursor.execute(query, written(parameters), prepare=prepare).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
         """The rows of a large result, at most `size` at once; a cursor that is planned for all of them, not for its first tenth."""
@@ -216,6 +220,13 @@ def right_of_look(name: str) -> str | None:
     if _WRITES.search(text) or not _SEEN_TABLE.search(text):
         return None
     return "see_bodies" if "\n-- Right: see_bodies.\n" in template(_PACKAGE, file) else "see"
+
+
+@cache
+def _is_prepared(name: str, package: str) -> bool | None:
+    """False: it is planned for the values of each call; None: it is prepared after some calls, as the driver does."""
+    file = files(package).get(name)
+    return False if file is not None and _OPTIONAL.search(_text(file, package)) else None
 
 
 def _text(file: str, package: str = _PACKAGE) -> str:

@@ -45,7 +45,7 @@ _GIVEN = frozenset({"type", "correlation_id"})
 #: Seconds: how long more messages are waited for, so that they share a transaction; between two looks whether the reader shall end; for its
 #: end.
 _MORE_S, _LOOK_S, _END_S = 0.005, 0.25, 15.0
-#: Bytes of bodies that were read and aren't taken, until no more is read.
+#: Bytes of bodies that were read and aren't taken, until reading slows down; a reader that stops would be cut off by the broker.
 _MOST_IN_MEMORY = 64 * 2**20
 
 
