@@ -583,11 +583,11 @@ def test_a_body_at_which_a_function_that_splits_ends_its_process(ending, tmp_pat
 
 
 @pytest.mark.parametrize("separator", [b"\n", b"\r", b"|"])
-@pytest.mark.parametrize("ending", [".csv", ".csv.bz2"])
-def test_rows_of_a_later_block_have_the_header_of_their_file(tmp_path, ending, separator):
+@pytest.mark.parametrize("suffix", [".csv", ".csv.bz2"])
+def test_rows_of_a_later_block_have_the_header_of_their_file(tmp_path, suffix, separator):
     text = separator.join([b"", b"a,b", b"1,x", b"2,y"])
-    path = tmp_path / f"f{ending}"
-    path.write_bytes(bz2.compress(text) if ending.endswith(".bz2") else text)
+    path = tmp_path / f"f{suffix}"
+    path.write_bytes(bz2.compress(text) if suffix.endswith(".bz2") else text)
     promote = (Promotion("b", "b"),)
     read_row = CsvRows(CsvColumns(promote), separator=separator).reader(Block(path.as_uri(), 4))
     assert read_row(b"2,y", {}) == (["y"], None)
