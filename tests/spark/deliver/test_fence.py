@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,14 @@ def superseding(monkeypatch, after, claim):
     return done
 
 
+@pytest.mark.parametrize("goes_on", [False, True], ids=["it claims the port", "it puts the batch in place"])
 @pytest.mark.parametrize("replayed", [False, True])
-def test_superseded_at_any_step_a_batch_is_there_once_as_the_later_run_put_it(tmp_path, monkeypatch, replayed):
+def test_superseded_at_any_step_a_batch_is_there_once_as_the_later_run_put_it(tmp_path, monkeypatch, replayed, goes_on):
+    def supersede(new):
+        new.claim("p", "id")
+        if goes_on:
+            new.publish(1, staged(new, {"part-00000.json": "2\n", "part-00001.json": "3\n4\n"}))
+
     refused = published = 0
     for after in range(STEPS):
         old = Port("orders", tmp_path / str(after), "json", fence=7)
@@ -51,7 +58,7 @@ def test_superseded_at_any_step_a_batch_is_there_once_as_the_later_run_put_it(tm
             old.publish(1, staged(old, {"part-00000.json": "2\n3\n"}))
         parts = staged(old, {"part-00000.json": "2\n3\n", "part-00001.json": "4\n"})
         with monkeypatch.context() as patched:
-            claimed = superseding(patched, after, lambda new=new: new.claim("p", "id"))
+            claimed = superseding(patched, after, partial(supersede, new))
             try:
                 old.publish(1, parts)
             except (CheckpointMismatch, OSError):
@@ -59,6 +66,8 @@ def test_superseded_at_any_step_a_batch_is_there_once_as_the_later_run_put_it(tm
                 assert claimed
             else:
                 published += 1
+        if claimed and goes_on:
+            assert numbers(new.root) == [1, 2, 3, 4]
         new.claim("p", "id")
         old.begin()
         with pytest.raises(CheckpointMismatch, match="a later run of this pipeline has taken over"):

@@ -186,6 +186,8 @@ class Port:
         self._publish(self.staging, batch, list(parts))
 
     def _publish(self, staging: Path, batch: int, parts: Sequence[tuple[str, str]]) -> None:
+        # Before the look, and never after it: a later run removes the folder when it claims the port, and each step then fails.
+        staging.mkdir(exist_ok=True)
         self.check_fence()
         complete, replaced = staging / "complete", staging / "replaced"
         if parts:
@@ -195,7 +197,6 @@ class Port:
             sync_folder(complete)
         final = self.folder(batch)
         if final.exists():
-            staging.mkdir(exist_ok=True)
             final.rename(replaced)
         if parts:
             complete.rename(final)
