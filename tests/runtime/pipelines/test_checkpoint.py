@@ -387,6 +387,13 @@ def test_a_destination_that_holds_messages_is_not_taken_away_unless_it_is_abando
     assert started(running, with_second("more", ", start: 1")).gone == []
 
 
+def test_a_destination_that_was_taken_away_when_nobody_knew_what_it_holds_is_abandoned_later(running, with_second):
+    started(running, with_second("more", ", start: 1"))  # and its tally is lost
+    started(running, with_second())
+    history = started(running, with_second(), "more")
+    assert (history.abandoned, history.gone) == ({"more": 1}, ["more"])
+
+
 def test_a_destination_that_has_forgotten_groups_keeps_its_incarnations_and_its_name(running, with_second):
     forgets = ", start: 1, expire_after: 1h, expire_to: nothing"
     started(running, with_second("more", forgets))

@@ -275,7 +275,7 @@ class Checkpoint:
             histories[name] |= {**columns, "feeds": feeds_of(pipeline).get(name, histories[name].get("feeds"))}
             if route.queue.group.expire_to == "nothing":
                 histories[name]["forgets"] = True
-        for name in manifest["queues"]:
+        for name in histories:  # also one that was taken away when nobody knew what it holds
             if name not in queues and name in abandon:
                 histories[name]["abandoned"] = histories[name]["incarnation"]
         order = ordering([route.queue for route in pipeline.route])
