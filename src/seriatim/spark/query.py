@@ -81,6 +81,7 @@ def decided(
         region=REGION if pipeline.merges else None,
         message_id=identity(pipeline) if pipeline.merges else None,
         horizon=pipeline.horizon_s if pipeline.merges and by_arrival else None,
+        claims=pipeline.claims is not None,
         layout=layout,
         packed=True,
         front=_front(spark, pipeline, entered, layout, stamp_buckets or layout.buckets) if layout.by_counts else None,

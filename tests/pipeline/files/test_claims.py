@@ -60,10 +60,13 @@ def test_two_runs_deliver_in_turn():
             {"order": ORDER.replace("sequence: number", "sequence: ticket")},
             "each of two runs stamps tickets of its own",
         ),
-        (
-            TOP,
-            {"order": ORDER.replace("}", ", late: deliver}")},
-            "a late message has a number through which all is delivered",
+        *(
+            (
+                TOP,
+                {"order": ORDER.replace("}", f", late: {late}}}")},
+                "a late message has a number through which all is delivered",
+            )
+            for late in ("deliver", "suspend")
         ),
         (
             TOP,

@@ -44,9 +44,10 @@ class OneBucket:
     Args:
         queue: the queue, by `key` and `number`.
         reports: whether it tells of its state.
+        claims: whether another run shares its destination by a journal.
     """
 
-    def __init__(self, queue: Queue | None = None, *, reports: bool = True) -> None:
+    def __init__(self, queue: Queue | None = None, *, reports: bool = True, claims: bool = False) -> None:
         plan = Plan(
             queues=(queue or Queue("q", Standard(), group="key", sequence="number"),),
             destination=None,
@@ -58,6 +59,7 @@ class OneBucket:
             reports=reports,
             fingerprint="of this test",
             buckets=1,
+            claims=claims,
         )
         self._tester = TwsTester(Resequencer(plan, _SCHEMA.serialize().to_pybytes()), timeMode="None")
 

@@ -129,6 +129,16 @@ def test_what_follows_a_message_that_was_put_back_is_obeyed_behind_it(backwards:
     assert {one["result"] for one in report["answers"]} == {"repeated"}
 
 
+def test_where_a_journal_counts_by_numbers_a_late_message_that_is_put_back_stays_late() -> None:
+    bucket = OneBucket(claims=True)
+    bucket.called(AT, [packet([("a", 1, 1), ("a", 4, 2)])], [command("skip_hole", "a", arguments={"through": 3})])
+    bucket.called(AT + 1, [], [command("skip_hole", "a", arguments={"through": 3})])
+    found = bucket.called(AT + 2, [], [put_back("a", 3), put_back("a", 5)])
+    assert released(found) == [("a", 5, False)]
+    (report,) = map(json.loads, found["report"].dropna())
+    assert [one["after"] for one in report["answers"]] == ["late", "released"]
+
+
 def test_a_message_that_doesn_t_fit_the_run_is_refused_alone_and_goes_back_later() -> None:
     operator = Operator()
     operator.run([], [packet([("a", 1, 1)])])

@@ -78,7 +78,7 @@ def _misfits(one: Destination) -> Iterator[tuple[str, str, str]]:
     if queue.numbered_by == "ticket":
         what = "each of two runs stamps tickets of its own, so they are no numbers that both know"
         yield "resequence", what, "promote the number that the sender gave, and name it: sequence: …"
-    if queue.policy.late == "deliver":
+    if queue.policy.late != "set_aside":
         what = "a late message has a number through which all is delivered already, so it would be left out"
         yield "resequence", what, "late: set_aside"
     if queue.group.expire_to == "nothing":

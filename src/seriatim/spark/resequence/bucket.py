@@ -70,8 +70,9 @@ class Plan:
     `arrivals`: the columns, or fields in them, that decide the order of equal sequences (none: a hash of the row). `buckets` is the number
     of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a group's bucket goes by its key alone.
     `moved`: the folder with the state from before the number of buckets was changed. `region`: the user's column that says which of two
-    regions has sent a message; None: there is one. `tickets`: how tickets are given by
-    counts; None: messages come with theirs. `numbers`: the columns that say more of a message's number (see `shown_of`), by what they say.
+    regions has sent a message; None: there is one. `tickets`: how tickets are given by counts; None: messages come with theirs. `claims`:
+    what has left is counted by its number, so that no late message leaves. `numbers`: the columns that say more of a message's number (see
+    `shown_of`), by what they say.
     """
 
     queues: tuple[Queue, ...]
@@ -89,6 +90,7 @@ class Plan:
     moved: str | None = None
     region: str | None = None
     tickets: StampPlan | None = None
+    claims: bool = False
     numbers: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -44,6 +44,8 @@ class Ordering:
     region: str | None = None
     message_id: str | Column | None = None
     horizon: float | str | None = None
+    #: Whether two runs share the destinations by a journal, which counts what has left by its number.
+    claims: bool = False
     #: For a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON about the content of the
     #: bucket; see `decided_packets.py`.
     packed: bool = False

@@ -68,6 +68,9 @@ def as_plain(value: Any) -> Any:
 
 
 def never_late(plan: Plan) -> Plan:
+    """The plan for messages that are put back: a late one leaves, unless a journal counts by numbers what has left."""
+    if plan.claims:
+        return plan
 
     def of(queue: Queue) -> Queue:
         match queue.policy:

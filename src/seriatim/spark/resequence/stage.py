@@ -159,6 +159,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
         moved=None if ordering.layout.moved is None else str(ordering.layout.moved),
         region=ordering.region,
         tickets=None if ordering.front is None else ordering.front.tickets,
+        claims=ordering.claims,
         numbers=of_numbers,
     )
     user = _user_schema(df.schema, of_queues)
