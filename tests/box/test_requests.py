@@ -274,6 +274,19 @@ def test_in_a_transaction_and_in_a_handler(service):
     ]  # fmt: skip
 
 
+def test_who_asked_is_not_told_when_the_request_is_over(service):
+    """The clean-up may be deleting it: a row that refers to it would wait for that, and fail."""
+
+    def fail(message, tx):
+        raise ValueError("no price")
+
+    service.request(question(), reply="answer")
+    rows(service, "UPDATE {schema}.open_requests SET until = clock_timestamp() RETURNING until")
+    work_off(service, "asked", fail, fails=True)
+    assert [one.queue for one in dead_letters.dead_letters(service)] == ["asked"]
+    assert rows(service, "SELECT FROM {schema}.replies") == []
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "why"),
     [

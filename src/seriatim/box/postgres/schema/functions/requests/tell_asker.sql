@@ -11,7 +11,7 @@ BEGIN
             ON stored.arrival_id = ANY (ARRAY[gone.arrival_id]) AND stored.position = ANY (ARRAY[gone.position])
         JOIN {schema}.open_requests AS asked
             ON asked.request_id = ANY (ARRAY[stored.context ->> 'correlation_id'])
-            AND asked.message_id = stored.message_id;
+            AND asked.message_id = stored.message_id AND asked.until > clock_timestamp();
     END IF;
     RETURN NULL;
 END
