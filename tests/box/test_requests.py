@@ -295,6 +295,11 @@ def test_who_asked_is_not_told_when_the_request_is_over(service):
             sq.UsageError,
             "can't be given",
         ),
+        (
+            lambda box: box.request(question(context={"unique_key": "k"}), reply="a"),
+            sq.UsageError,
+            "unique_key of a request can't be given",
+        ),
         (lambda box: box.request([question()], reply="a"), sq.UsageError, "list is not a message"),
         (lambda box: box.request(question(), reply=""), sq.UsageError, "type of a reply"),
         (lambda box: box.request(question(), reply="a", keep=0), sq.UsageError, "kept for 0"),

@@ -84,6 +84,12 @@ class Request:
                 remedy="leave it out: the box draws one, by which it finds the replies",
                 argument="message",
             )
+        if "unique_key" in message.context:
+            raise UsageError(
+                "the unique_key of a request can't be given",
+                remedy="leave it out: a message that waits in its place would answer the earlier request only",
+                argument="message",
+            )
         if not isinstance(reply, str) or not reply or not fits_text(reply):
             raise UsageError(
                 f"{shown(reply, 80)} can't be the type of a reply", remedy='such as reply="price"', argument="reply"
