@@ -84,7 +84,7 @@ class Request:
                 remedy="leave it out: the box draws one, by which it finds the replies",
                 argument="message",
             )
-        if "unique_key" in message.context:
+        if message.context.get("unique_key") is not None:
             raise UsageError(
                 "the unique_key of a request can't be given",
                 remedy="leave it out: a message that waits in its place would answer the earlier request only",
