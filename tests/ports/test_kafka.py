@@ -226,6 +226,20 @@ def test_what_a_failover_has_lost_is_read_again_from_the_position_that_is_left(c
     assert sum(one.left_out for one in ports(shop)) == 3
 
 
+def test_a_full_partition_that_a_failover_has_set_back_is_read_on(cluster, topic, shop):
+    shop.define(sq.Queue("keyed", policy=sq.Fifo(), group="source_key", max_messages=1))
+    cluster.send(topic, [order("c1", n, "keyed") for n in range(5)])
+    got = []
+    with running(sq.ReceivePort(shop, KafkaSource(cluster.servers, topic), lease="1h")):
+        until(lambda: any(one.problem for one in ports(shop)))
+        with shop.session() as tx:
+            tx.connection.execute(f"UPDATE {shop.schema}.ports SET position = '0' WHERE taken > 0")
+        while "5" not in {one.position for one in ports(shop)}:
+            got += until(lambda: taken(shop, "keyed") or ("5" in {one.position for one in ports(shop)} and [None]))
+    got += taken(shop, "keyed")
+    assert [message.context["n"] for message in got if message] == [str(n) for n in range(5)]
+
+
 def holders(box):
     return {one.holder for one in ports(box)}
 

@@ -83,7 +83,7 @@ EVENTS = {
         "port_full": "port %(port)s takes no more: %(error)s",
         "port_interrupted": "port %(port)s: %(error)s; it is tried again",
         "port_listening": "port %(port)s listens at %(address)s",
-        "port_lost": "port %(port)s: another process reads %(_source)s now",
+        "port_lost": "port %(port)s: the box has another holder or position of %(_source)s, which is claimed again",
         "port_message_refused": "port %(port)s: the box refuses a message, which is kept as unrouted: %(error)s",
         "port_order": "port %(port)s: %(error)s",
         "port_remark": "port %(port)s: %(error)s",

@@ -122,8 +122,11 @@ class KafkaSource(Source):
     def end(self, partition: str) -> None:
         """Take a partition away; the box has its offset."""
         if self._consumer is not None:
+            one = self._partition(partition)
             with suppress(KafkaException):
-                self._consumer.incremental_unassign([self._partition(partition)])
+                self._consumer.resume([one])  # the client remembers a pause, also when the partition comes back
+            with suppress(KafkaException):
+                self._consumer.incremental_unassign([one])
 
     def close(self) -> None:
         consumer, self._consumer, self._error = self._consumer, None, None
