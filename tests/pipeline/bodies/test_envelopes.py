@@ -451,6 +451,17 @@ def test_an_update_that_tells_only_its_key_of_the_former_row_moves_no_row_by_oth
     assert [json.loads(part)["action"] for part in moves(json.dumps(moved).encode())] == ["D", "I"]
 
 
+@pytest.mark.parametrize("name", ["canal", "maxwell"])
+def test_a_row_moves_from_no_group_where_the_whole_former_row_is_told(name):
+    row = {"id": 7, "customer": 5}
+    change = {
+        "canal": {"type": "UPDATE", "database": "d", "isDdl": False, "data": [row], "old": [{"customer": None}]},
+        "maxwell": {"type": "update", "database": "d", "table": "t", "data": row, "old": {"customer": None}},
+    }[name]
+    path = {"canal": "$.data[0].customer", "maxwell": "$.data.customer"}[name]
+    assert len(taken_apart(name, change, path)) == 2
+
+
 def test_rows_of_one_message_are_taken_apart_in_their_order():
     same, moved = ({"id": 1}, {"n": 1}), ({"id": 3}, {"id": 2})
     change = {"type": "UPDATE", "database": "d", "data": [same[0], moved[0]], "old": [same[1], moved[1]]}

@@ -76,5 +76,6 @@ CANAL = Envelope(
     frozenset({"type", "database", "isDdl"}),
     rows="data",
     updates=_updates,
+    tells_former=True,
     hint='"old"',
 )

@@ -48,6 +48,8 @@ class Envelope:
     rows: str | None = None
     #: A function that finds the updates in a document with the former rows; None: the form never has them.
     updates: Callable[[Document], list[Update]] | None = None
+    #: Whether an update tells all of the former row; else a former value that is absent or null isn't told.
+    tells_former: bool = False
     #: A text that the body of each update has.
     hint: str = ""
 

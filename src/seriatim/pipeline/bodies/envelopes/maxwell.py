@@ -62,5 +62,6 @@ MAXWELL = Envelope(
     },
     frozenset({"type", "database", "table"}),
     updates=_updates,
+    tells_former=True,
     hint='"old"',
 )

@@ -37,8 +37,10 @@ class Moves:
             return lambda body: [body]
 
         def moves(delete: Document, insert: Document) -> bool:
-            # A former value that is absent isn't told: a database may write no more of the old row than its primary key.
-            return any((former := key(delete)) is not None and former != key(insert) for key in keys)
+            # A database may write no more of the old row than its primary key.
+            return any(
+                former != key(insert) for key in keys if (former := key(delete)) is not None or form.tells_former
+            )
 
         def apart(body: bytes) -> list[bytes]:
             if hint not in body:  # most messages aren't read twice
