@@ -25,7 +25,9 @@ from seriatim.spark.receive.body_reader import Reading
 from seriatim.spark.receive.gz_files import Shape
 from seriatim.spark.receive.promotion import CsvColumns, Returned
 from seriatim.spark.receive.row_formats import Block, CsvRows, Documents
+from seriatim.spark.receive.row_paths import RowPaths
 from seriatim.spark.receive.split import JsonElements, ReturnedParts
+from seriatim.spark.receive.tables import _values
 from seriatim.spark.receive.text_files import XmlElements
 from seriatim.spark.receive.text_lines import LineReader
 from tests.nested import nested_lists
@@ -591,3 +593,22 @@ def test_rows_of_a_later_block_have_the_header_of_their_file(tmp_path, suffix, s
     promote = (Promotion("b", "b"),)
     read_row = CsvRows(CsvColumns(promote), separator=separator).reader(Block(path.as_uri(), 4))
     assert read_row(b"2,y", {}) == (["y"], None)
+
+
+def test_a_column_s_values_that_python_can_t_have_are_faults_of_their_rows():
+    far, near = pa.array([2**62, 0], pa.timestamp("us", tz="UTC")), pa.array([None, 0], pa.timestamp("us", tz="UTC"))
+    text = pa.array([b"caf\xe9", b"Bonn"]).view(pa.string())
+    city = pa.StructArray.from_arrays([text, pa.array(["x", "y"])], ["city", "other"])
+    promote = (Promotion("until", ("far", "near"), "timestamp"), Promotion("city", "customer:$.city"))
+    read = RowPaths(promote).reader()
+    columns = {"far": _values(far), "near": _values(near), "customer": _values(city)}
+    first, second = (read(None, {name: found[row] for name, found in columns.items()}) for row in (0, 1))
+    assert first == (
+        [None, None],
+        (
+            "until: the column far has a date or a time outside of the years 1 to 9999; "
+            "city: the column customer has text that is not UTF-8"
+        ),
+    )
+    assert second[1] is None
+    assert second[0][1] == "Bonn"

@@ -110,7 +110,7 @@ class RowPaths:
             return lambda row: None if row.document is None else into(row.document)
         name = column
         if inner is None:
-            return lambda row: row.columns[name]
+            return lambda row: _readable(item.name, name, row.columns[name])
         look, read = json_lookup(inner), json_reader()
 
         def lookup(row: _RowReading) -> Value:
@@ -121,8 +121,15 @@ class RowPaths:
         return lookup
 
 
+def _readable(item: str, column: str, value: Any) -> Any:
+    if isinstance(value, Unreadable):  # Python can't have what Arrow has
+        raise Unreadable(f"{item}: the column {column} has {value}")
+    return value
+
+
 def _opened(item: str, column: str, value: Any, read: Callable[[str], Any]) -> Any:
     """The JSON in a column. Raises `Unreadable`."""
+    value = _readable(item, column, value)
     try:
         if isinstance(value, bytes):
             value = text_of(value)

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
+from seriatim.pipeline.bodies.property_values import Unreadable
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import BOX, Receive
 from seriatim.pipeline.declared.promotion import Promotion
@@ -286,7 +287,21 @@ class _Bodies:
 def _values(column: pa.Array) -> list[Any]:
     """Return a column's values, text as bytes: Spark doesn't check that it is UTF-8, and one row that isn't is no fault of the others."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return (column.cast(pa.large_binary()) if is_text else column).to_pylist()
+    column = column.cast(pa.large_binary()) if is_text else column
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError):
+        return [_value(one) for one in column]
+
+
+def _value(one: pa.Scalar) -> Any:
+    """A value of Python, or why there is none."""
+    try:
+        return one.as_py()
+    except UnicodeDecodeError:
+        return Unreadable("text that is not UTF-8")
+    except (ValueError, OverflowError):
+        return Unreadable("a date or a time outside of the years 1 to 9999")
 
 
 def _joined(batch: pa.RecordBatch, messages: FoundMessages) -> pa.RecordBatch:
