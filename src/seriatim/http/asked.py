@@ -67,9 +67,10 @@ class Asked:
         """The body; a second call has it already."""
         if self._body is None:
             text = self.header("content-length")
-            if text is None and self.header("transfer-encoding") is None:
-                text = "0"  # a request that names neither has no body (RFC 9112, 6.3)
-            length = None if text is None else int(text) if text.isdigit() and len(text) < 12 else LARGEST_BODY + 1
+            if text is not None:
+                length = int(text) if text.isdigit() and len(text) < 12 else LARGEST_BODY + 1
+            else:  # a request that names neither has no body (RFC 9112, 6.3)
+                length = 0 if self.header("transfer-encoding") is None else None
             if (length or 0) > LARGEST_BODY:
                 raise Problem(413, f"a request has at most {LARGEST_BODY:,} bytes")
             if room := LARGEST_BODY if length is None else length:
@@ -79,7 +80,7 @@ class Asked:
             except RequestRefused as refused:
                 raise Problem(refused.status, refused.why, headers={"Connection": "close"}) from None
             finally:
-                # Of a body without a length nobody knows before how much room it needs, and its caller may wait long for the answer.
+                # A body without a length took the most; its caller may wait long for the answer.
                 kept = len(self._body or b"")
                 self._around.callback(self.room.give_back, kept)
                 self.room.give_back(room - kept)

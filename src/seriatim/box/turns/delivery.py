@@ -42,7 +42,7 @@ class EarlyEnds(Protocol):
     """How a receiver ends a delivery other than by completing it or putting it back."""
 
     def is_set(self, delivery: Delivery, done: int) -> bool:
-        """Whether it is a set, of which no part can be done alone."""
+        """Return whether it is a set. Raises `UsageError` if it is one and `done` of its messages would be done without the others."""
 
     def postponement_us(self, delay: float | str | timedelta) -> int:
         """The delay in microseconds."""
