@@ -68,7 +68,7 @@ class Asked:
         if self._body is None:
             text = self.header("content-length")
             if text is not None:
-                length = int(text) if text.isdigit() and len(text) < 12 else LARGEST_BODY + 1
+                length: int | None = int(text) if text.isdigit() and len(text) < 12 else LARGEST_BODY + 1
             else:  # a request that names neither has no body (RFC 9112, 6.3)
                 length = 0 if self.header("transfer-encoding") is None else None
             if (length or 0) > LARGEST_BODY:
